@@ -21,14 +21,13 @@ import (
 	"time"
 )
 
-// front is a bucket with the objects of a store's folder, as an edge sees one. It can
-// be told to fail.
+// front is a bucket that serves the objects in a store's folder to edges. It fails on demand.
 type front struct {
 	dir string
 
 	mu    sync.Mutex
-	skew  time.Duration                                          // of its clock
-	fault func(w http.ResponseWriter, key string, b []byte) bool // answers in its place
+	skew  time.Duration                                          // of the front's clock
+	fault func(w http.ResponseWriter, key string, b []byte) bool // answers instead of the front
 }
 
 func (f *front) breaks(fault func(w http.ResponseWriter, key string, b []byte) bool) {
@@ -59,7 +58,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	_, _ = w.Write(b) // the edge went away
+	_, _ = w.Write(b) // an error means that the edge has disconnected
 }
 
 func refuse(w http.ResponseWriter, status int, code string) {
@@ -68,21 +67,21 @@ func refuse(w http.ResponseWriter, status int, code string) {
 	fmt.Fprintf(w, "<Error><Code>%s</Code><Message>as told</Message></Error>", code)
 }
 
-// away answers as a store that is down.
+// away answers like a store that is down.
 func away(w http.ResponseWriter, _ string, _ []byte) bool {
 	refuse(w, http.StatusServiceUnavailable, "ServiceUnavailable")
 	return true
 }
 
-// scene is a store with a front, and programs that run for real.
+// scene is a store behind a front, with real programs that run on it.
 type scene struct {
 	t             *testing.T
-	dir           string // the store's folder; feed and cache folders lie beside it
+	dir           string // the store's folder; feed and cache folders are next to it
 	front         *front
 	url           string
 	edges, builds []*daemon
-	at            time.Time // of the feed
-	files         string    // how many files its programs may have open; "": as many as may be
+	at            time.Time // time of the next feed
+	files         string    // how many files its programs may open, or "" for the system's limit
 }
 
 // daemon is a program with a listener for metrics.
@@ -90,10 +89,10 @@ type daemon struct {
 	s              *scene
 	job            string
 	args           []string
-	listen, public string // public: of edges
+	listen, public string // public is only for edges
 	cmd            *exec.Cmd
 	log            *lines
-	seen           bool // it was scraped: from then on its absence is
+	seen           bool // it has been scraped, so from now on its absence counts
 }
 
 type lines struct {
@@ -125,7 +124,7 @@ func newScene(t *testing.T) *scene {
 
 func (s *scene) beside(name string) string { return filepath.Join(filepath.Dir(s.dir), name) }
 
-// builder runs a command of it to its end, and returns what it printed.
+// builder runs a command of the builder to its end, and returns the output.
 func (s *scene) builder(args ...string) string {
 	s.t.Helper()
 	out, err := exec.CommandContext(
@@ -136,7 +135,7 @@ func (s *scene) builder(args ...string) string {
 	return string(out)
 }
 
-// feed writes the feed of a time, which may be spoiled.
+// feed writes the feed for a time. spoil may damage it.
 func (s *scene) feed(at time.Time, spoil func(dir string)) {
 	s.t.Helper()
 	dir := s.beside("feed")
@@ -158,20 +157,20 @@ func (s *scene) tool(args ...string) {
 	}
 }
 
-// feedOf writes what a source says into a folder beside the store.
+// feedOf writes the feed of a source to a folder next to the store.
 func (s *scene) feedOf(source, name string, args ...string) {
 	s.t.Helper()
 	s.tool(append([]string{"feed", source, "--out=" + s.beside(name)}, args...)...)
 }
 
-// publish publishes the market of a time, which may lie ahead.
+// publish publishes the market at a time, which may be in the future.
 func (s *scene) publish(at time.Time) {
 	s.t.Helper()
 	s.feed(at, nil)
 	s.builder("build", "--allow=ahead", "--source=feed:"+s.beside("feed"))
 }
 
-// next is publish for ten minutes later.
+// next publishes the market at s.at and advances s.at by ten minutes.
 func (s *scene) next() {
 	s.t.Helper()
 	s.publish(s.at)
@@ -186,7 +185,7 @@ func (s *scene) start(d *daemon) *daemon {
 	return d
 }
 
-// launch starts the program, once more if it ran before, and waits for its listener.
+// launch starts the program, even if it has run before, and waits for its listener.
 func (d *daemon) launch() {
 	t := d.s.t
 	t.Helper()
@@ -203,7 +202,7 @@ func (d *daemon) launch() {
 	} else {
 		args = append([]string{"run"}, append(slices.Clone(args), "--metrics="+d.listen, "--store=file:"+d.s.dir)...)
 	}
-	// The shell lowers the limit of open files where a scene wants that.
+	// The shell lowers the limit of open files if the scene requires it.
 	shell := `if [ -n "$FILES" ]; then ulimit -n "$FILES"; fi; exec "$0" "$@"`
 	d.cmd = exec.Command("sh", append([]string{"-c", shell, filepath.Join(bin, d.job)}, args...)...)
 	d.cmd.Env = append(os.Environ(), "FILES="+d.s.files, "AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=secret")
@@ -217,7 +216,7 @@ func (d *daemon) launch() {
 	d.until("/livez", "ok")
 }
 
-// ports are below those that the system gives to connections, none of them twice.
+// ports are below the range that the system assigns to outgoing connections. None is used twice.
 var ports = struct {
 	sync.Mutex
 	next int
@@ -247,7 +246,7 @@ func (d *daemon) kill() {
 	}
 }
 
-// until waits for a text, or a match, in what the admin listener answers.
+// until waits until an answer of the admin listener matches want.
 func (d *daemon) until(path, want string) string {
 	d.s.t.Helper()
 	ctx, cancel := context.WithTimeout(d.s.t.Context(), 30*time.Second)
@@ -265,7 +264,7 @@ func (d *daemon) until(path, want string) string {
 	}
 }
 
-// ask is get that returns the body whatever the status.
+// ask is like get, but returns the body for any status.
 func ask(ctx context.Context, address, path string) string {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
 	if err != nil {
@@ -280,7 +279,7 @@ func ask(ctx context.Context, address, path string) string {
 	return string(b)
 }
 
-// edge starts an edge on the front.
+// edge starts an edge that reads from the front.
 func (s *scene) edge(args ...string) *daemon {
 	s.t.Helper()
 	d := s.start(&daemon{job: "edge", args: append([]string{"--store=" + s.url}, args...)})
@@ -295,7 +294,7 @@ func (s *scene) run(args ...string) *daemon {
 	return d
 }
 
-// scrape asks all programs.
+// scrape reads the metrics of all programs.
 func (s *scene) scrape() scrape {
 	s.t.Helper()
 	all := scrape{}
@@ -308,7 +307,7 @@ func (s *scene) scrape() scrape {
 	return all
 }
 
-// told returns what an operator can read: every /status and /readyz, and the logs.
+// told returns everything that an operator can read: every /status and /readyz, and the logs.
 func (s *scene) told() (text string) {
 	for _, d := range s.edges {
 		text += ask(s.t.Context(), d.listen, "/status") + ask(s.t.Context(), d.listen, "/readyz") + d.log.String()
@@ -319,27 +318,28 @@ func (s *scene) told() (text string) {
 	return text
 }
 
-// trouble is a fault, made for real, and the alerts that it raises.
+// trouble is a fault that really happens, and the alerts that it raises.
 type trouble struct {
 	name string
-	// make causes it. The first scrape is taken before the returned function runs, the second
-	// after that.
+	// make causes the fault. The first scrape happens before the returned function runs, the second
+	// one after it.
 	make func(s *scene) (then func())
-	// fresh: counters are from zero on, since the programs were just started.
+	// fresh means that counters start at zero, because the programs have just started.
 	fresh bool
-	// still: nothing is published or done any more. Otherwise all but the broken part goes on.
+	// still means that nothing is published or done any longer. Otherwise everything except the
+	// broken part continues.
 	still   bool
 	minutes int
-	// again is how many times more what make returned runs, with as many minutes after
-	// each.
+	// again is how many more times the returned function runs. The same number of minutes passes
+	// after each of these runs.
 	again int
-	// stretch, if not 0, multiplies the durations that programs report: a build of five
-	// minutes would take a test as long.
+	// stretch, if not 0, multiplies the durations that programs report. Without it, a build of five
+	// minutes would take the test five minutes.
 	stretch float64
-	// alerts are all that fire. The builder's are not looked at where there is none.
+	// alerts lists all alerts that fire. The builder's alerts are ignored if there is no builder.
 	alerts []string
-	// shows is what programs say of the cause, pages what the page of each alert says
-	// of it; expressions.
+	// shows matches what programs say about the cause. pages has, for each alert, what its page in
+	// the runbook must say about the cause. All are regular expressions.
 	shows string
 	pages map[string]string
 }
@@ -351,8 +351,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestTroubles makes every fault that has an alert with real programs, has the real
-// rules evaluate their metrics, and checks that the alert's page names the cause.
+// TestTroubles causes, with real programs, every fault that has an alert. It lets the real rules
+// evaluate the programs' metrics, and checks that the alert's page names the cause.
 func TestTroubles(t *testing.T) {
 	book := read(t, deploy, "runbook.md")
 	raised := map[string]bool{}
@@ -420,7 +420,7 @@ func TestTroubles(t *testing.T) {
 	}
 }
 
-// about drops alerts about programs that a scene does not have.
+// about removes alerts about programs that a scene does not have.
 func about(s *scene, alerts []string) []string {
 	return slices.DeleteFunc(alerts, func(a string) bool {
 		return strings.HasPrefix(a, "Edge") && len(s.edges) == 0 ||

@@ -15,7 +15,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 )
 
-// project is compose.yaml as Compose has it, with nothing in the environment.
+// project returns compose.yaml as Compose reads it, with an empty environment.
 func project(t *testing.T) *types.Project {
 	t.Helper()
 	p, err := compose(t, nil, "compose.yaml")
@@ -34,8 +34,8 @@ func compose(t *testing.T, environment types.Mapping, files ...string) (*types.P
 	return loader.LoadWithContext(t.Context(), details, func(o *loader.Options) { o.ResolvePaths = true })
 }
 
-// TestFeedOfYourOwn checks that compose.feed.yaml mounts the folder that FEED names, read-only, and that Compose
-// refuses it without FEED.
+// TestFeedOfYourOwn checks that compose.feed.yaml mounts the folder that FEED names as read-only,
+// and that Compose rejects it if FEED is not set.
 func TestFeedOfYourOwn(t *testing.T) {
 	if _, err := compose(t, types.Mapping{}, "compose.yaml", "compose.feed.yaml"); err == nil ||
 		!strings.Contains(err.Error(), "the folder of your feed") {
@@ -70,12 +70,11 @@ func composeProcesses(t *testing.T) (all []process) {
 	return all
 }
 
-// TestCompose: what is built and mounted is there, nothing but this machine reaches
-// a port, and every address that a configuration names is one where somebody
-// listens.
+// TestCompose: everything that is built or mounted exists, ports are reachable only from this
+// machine, and something listens at every address that a configuration names.
 func TestCompose(t *testing.T) {
 	p := project(t)
-	// Of the images of others, what they listen on.
+	// These are the ports on which third-party images listen.
 	listens := map[string][]string{"store": {"7070"}, "prometheus": {"9090"}, "grafana": {"3000"}}
 	for _, process := range composeProcesses(t) {
 		_, name, _ := strings.Cut(process.where, ": ")
@@ -143,12 +142,12 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-// TestHAProxy: HAProxy takes its configuration in compose.yaml's environment, with
-// the certificate that compose.yaml's script makes. The scripts are scripts.
+// TestHAProxy: HAProxy accepts its configuration in the environment of compose.yaml, with the
+// certificate that the script in compose.yaml creates. The scripts are valid shell scripts.
 func TestHAProxy(t *testing.T) {
 	p := project(t)
 	dir := t.TempDir()
-	here := strings.NewReplacer("/tls/", dir+"/", "chown 99:99", "test -f") // nobody but root may give a file away
+	here := strings.NewReplacer("/tls/", dir+"/", "chown 99:99", "test -f") // only root may give a file away
 	for name, s := range p.Services {
 		for _, line := range s.Command {
 			if name == "certificate" {
@@ -161,7 +160,7 @@ func TestHAProxy(t *testing.T) {
 	s := p.Services["haproxy"]
 	var env []string
 	for name, value := range s.Environment.ToMapping() {
-		// Names of edges are of Compose's network.
+		// Names of edges are valid only in Compose's network.
 		env = append(env, name+"="+regexp.MustCompile(`^edge\d`).ReplaceAllString(here.Replace(value), "127.0.0.1"))
 	}
 	i := slices.IndexFunc(
@@ -171,7 +170,7 @@ func TestHAProxy(t *testing.T) {
 	}
 }
 
-// TestImages: every image names its release.
+// TestImages: every image states its release.
 func TestImages(t *testing.T) {
 	found := 0
 	for _, m := range regexp.MustCompile(`(?m)^ *image: *(?:&\S+ )?([^*\s]\S+)$`).

@@ -21,9 +21,9 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
 )
 
-// TestDockerfile: BuildKit takes it without a warning, it builds with the Go that
-// go.mod asks for, and the image is empty but for programs, certificates and folders,
-// and runs as a user without rights, by number.
+// TestDockerfile: BuildKit accepts the Dockerfile without a warning, and the build uses the Go
+// version in go.mod. The image contains only programs, certificates and folders, and runs as an
+// unprivileged user, given by number.
 func TestDockerfile(t *testing.T) {
 	parsed, err := parser.Parse(strings.NewReader(read(t, deploy, "Dockerfile")))
 	if err != nil {
@@ -45,7 +45,7 @@ func TestDockerfile(t *testing.T) {
 	image := stages[len(stages)-1]
 	var holds []string
 	var cmd []string
-	owners := map[string]string{} // of what is copied
+	owners := map[string]string{} // of the copied files
 	user, env := "", []string{}
 	for _, c := range image.Commands {
 		switch c := c.(type) {
@@ -75,8 +75,8 @@ func TestDockerfile(t *testing.T) {
 	testImage(t, owners, user, cmd, env)
 }
 
-// testImage puts the files of the image below a folder and runs the programs there,
-// as its user: they need nothing else.
+// testImage puts the files of the image into a folder and runs the programs there as its user, to
+// show that they need nothing else.
 func testImage(t *testing.T, owners map[string]string, user string, cmd, env []string) {
 	image := t.TempDir()
 	var uid, gid uint32
@@ -112,7 +112,7 @@ func testImage(t *testing.T, owners map[string]string, user string, cmd, env []s
 			t.Fatalf("%v: %v\n%s", args, err, out)
 		}
 	}
-	// What needs a temporary folder where there is none says so.
+	// Programs that need a temporary folder, where there is none, say so.
 	for _, args := range [][]string{
 		{"builder", "backfill", "--feeds=/var/cache/builder/feeds", "--store=file:/var/cache/builder/other"},
 		{"edge", "--store=file:/var/lib/marketdata/store"},
@@ -151,10 +151,10 @@ func testImage(t *testing.T, owners map[string]string, user string, cmd, env []s
 	testDemo(t, in, command)
 }
 
-// testDemo: demo runs in the image, serves its board, and stops when it is told to.
+// testDemo: demo runs in the image, serves its board, and stops on request.
 func testDemo(t *testing.T, in string, command func(context.Context, ...string) *exec.Cmd) {
 	tool(t, []string{"CGO_ENABLED=0"}, "go", "build", "-C", root, "-o", in+"/", "./internal/test/demo")
-	dev := filepath.Join(in, "../../../dev") // which every container has
+	dev := filepath.Join(in, "../../../dev") // every container has it
 	tool(t, nil, "mkdir", dev)
 	tool(t, nil, "mknod", "-m", "666", filepath.Join(dev, "null"), "c", "1", "3")
 	port := free(t)

@@ -31,12 +31,12 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// objects are what kustomize makes of a folder of deploy/kubernetes, decoded as
-// Kubernetes does, with nothing left over.
+// objects returns the objects that kustomize builds from a folder of deploy/kubernetes, decoded
+// strictly as Kubernetes does.
 func objects(t *testing.T, folder string) (all []runtime.Object) {
 	t.Helper()
 	dir := filepath.Join(deploy, "kubernetes", folder)
-	if folder == podmonitor { // a component, which is built with something else
+	if folder == podmonitor { // a component can only be built together with something else
 		dir = withComponent(t, dir)
 	}
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
@@ -63,7 +63,7 @@ func objects(t *testing.T, folder string) (all []runtime.Object) {
 
 const podmonitor = "podmonitor"
 
-// withComponent returns a folder that adds the component of another one to base.
+// withComponent returns a folder that adds the given component to base.
 func withComponent(t *testing.T, component string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -136,7 +136,7 @@ func kubernetesProcesses(t *testing.T, folder string) (all []process) {
 	return all
 }
 
-// podOf returns the pod that an object makes, nil if none.
+// podOf returns the pod template of an object, or nil if it has none.
 func podOf(o runtime.Object) *corev1.PodTemplateSpec {
 	switch o := o.(type) {
 	case *appsv1.Deployment:
@@ -147,15 +147,15 @@ func podOf(o runtime.Object) *corev1.PodTemplateSpec {
 	return nil
 }
 
-// TestKubernetes: the Pod Security Standard of the namespace admits the pods, and
-// everything that one object names is there in another.
+// TestKubernetes: the Pod Security Standard of the namespace admits the pods, and everything that
+// one object names exists in another.
 func TestKubernetes(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, folder := range []string{"base", "example", "plain", podmonitor} {
-		named := map[string]string{} // what is named, by whom
+		named := map[string]string{} // named things, by the object that names them
 		there := map[string]bool{}
 		all := objects(t, folder)
 		for _, o := range all {
@@ -269,9 +269,9 @@ func TestKubernetes(t *testing.T) {
 	}
 }
 
-// TestNamespaceRights: DNS is asked on the port of its pods, too, which is 5353 in OpenShift (nmstate
-// 1570), and Prometheus may do in the namespace what kube-prometheus gives it in each that it watches
-// (its prometheus-roleSpecificNamespaces.yaml; issue 2300).
+// TestNamespaceRights: DNS queries are also allowed to the port of the DNS pods, which is 5353 in
+// OpenShift (nmstate 1570). Prometheus has the rights in the namespace that kube-prometheus gives
+// it in each namespace that it watches (its prometheus-roleSpecificNamespaces.yaml; issue 2300).
 func TestNamespaceRights(t *testing.T) {
 	may := map[string]bool{}
 	for _, o := range objects(t, podmonitor) {
@@ -304,8 +304,8 @@ func TestNamespaceRights(t *testing.T) {
 	}
 }
 
-// nameLabel is the label that selectors select by.
+// nameLabel is the label that selectors use.
 const nameLabel = "app.kubernetes.io/name"
 
-// podsOf names pods by it.
+// podsOf describes pods by this label.
 func podsOf(labels map[string]string) string { return "pods " + labels[nameLabel] }

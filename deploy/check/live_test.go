@@ -21,7 +21,7 @@ import (
 // running holds the metrics and answers of a running edge and builder.
 type running struct {
 	series  []labels.Labels // as Prometheus has them after a scrape
-	answers map[string]bool // program and path: the admin listener answers it with 200
+	answers map[string]bool // by program and path: whether the admin listener answers with 200
 }
 
 var live = sync.OnceValues(run)
@@ -46,14 +46,14 @@ func run() (r running, err error) {
 	r.answers = map[string]bool{}
 	for _, p := range []struct {
 		listen string   // flag of the admin listener
-		args   []string // program first
-		path   string   // of the listener, which says
-		until  string   // the last thing to come
+		args   []string // starting with the program
+		path   string   // path of the listener that shows whether the program is ready
+		until  string   // the last text to appear there
 	}{
 		{"--metrics=",
 			[]string{"builder", "run", store, "--source=sim:?assets=60&seed=1", "--backup=file:" + bin}, "/metrics",
 			`builder_jobs_total{name="gc",outcome="done"} 1`},
-		// The store of limits does not answer: the edge's metrics of it exist all the same.
+		// The limit store does not answer. The edge has metrics about it nevertheless.
 		{"--admin=", []string{"edge", store, "--limit-store=redis://127.0.0.1:1", "--listen=127.0.0.1:0",
 			"--cache-dir=" + filepath.Join(bin, "cache"), "--drain-wait=0s"}, "/readyz", "ready"},
 	} {
@@ -92,7 +92,7 @@ func run() (r running, err error) {
 	return r, nil
 }
 
-// get returns the answer to a GET, and whether its status is 200.
+// get returns the body of the answer to a GET, and whether its status is 200.
 func get(ctx context.Context, address, path string) (string, bool) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
 	if err != nil {
@@ -100,15 +100,15 @@ func get(ctx context.Context, address, path string) (string, bool) {
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return "", false // it does not listen yet
+		return "", false // the program does not listen yet
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	return string(body), err == nil && res.StatusCode == http.StatusOK
 }
 
-// add adds the series of a scrape with the labels that Prometheus adds, and the
-// series up that it makes.
+// add adds the series of a scrape with the labels that Prometheus adds, and the series "up", which
+// Prometheus creates.
 func (r *running) add(body, job, instance string) error {
 	add := func(l labels.Labels) {
 		r.series = append(r.series, labels.NewBuilder(l).Set("job", job).Set("instance", instance).Labels())

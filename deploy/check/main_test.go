@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// root is the project's folder, deploy the one that is checked.
+// root is the project's folder. deploy is the folder that is checked.
 const (
 	root   = "../.."
 	deploy = ".."
@@ -21,7 +21,7 @@ const (
 
 var (
 	programs []string // the commands that the Dockerfile builds
-	bin      string   // the folder of them and of promtool
+	bin      string   // the folder that contains them and promtool
 )
 
 func TestMain(m *testing.M) {
@@ -42,12 +42,12 @@ func build() (err error) {
 	if err != nil {
 		return err
 	}
-	// As in the Dockerfile.
+	// Build the programs as the Dockerfile does.
 	args := []string{"CGO_ENABLED=0", "go", "build", "-C", root, "-ldflags=-s -w", "-o", bin + "/"}
 	for _, m := range regexp.MustCompile(`\./\w+/cmd/(\w+)`).FindAllSubmatch(dockerfile, -1) {
 		args, programs = append(args, string(m[0])), append(programs, string(m[1]))
 	}
-	// Of Prometheus' ways to find targets only the one in use is compiled.
+	// Of Prometheus' methods of service discovery, compile only the one in use.
 	promtool := []string{"go", "build", "-tags=remove_all_sd,enable_dns_sd", "-o", bin + "/",
 		"github.com/prometheus/prometheus/cmd/promtool"}
 	for _, args := range [][]string{args, promtool} {
@@ -67,8 +67,8 @@ func read(t *testing.T, elem ...string) string {
 	return string(b)
 }
 
-// tool runs a program that reads a configuration, and returns what it prints. A
-// program that is not installed skips the test; in CI only systemd may be missing.
+// tool runs a program that reads a configuration, and returns its output. If the program is not
+// installed, it skips the test. In CI, only systemd may be missing.
 func tool(t *testing.T, env []string, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
@@ -83,10 +83,9 @@ func tool(t *testing.T, env []string, name string, args ...string) string {
 	return string(out)
 }
 
-var helps sync.Map // of command words to texts
+var helps sync.Map // help texts by command
 
-// help returns what a program's command says of its flags, "" when there is no
-// such command.
+// help returns the help of a program's command with all flags, or "" if there is no such command.
 func help(t *testing.T, words ...string) string {
 	key := strings.Join(words, " ")
 	text, ok := helps.Load(key)
@@ -101,7 +100,7 @@ func help(t *testing.T, words ...string) string {
 	return text.(string)
 }
 
-// words are a command line's program and commands.
+// words returns the program and the commands of a command line.
 func words(args []string) []string {
 	if n := slices.IndexFunc(
 		args, func(a string) bool { return !regexp.MustCompile(`^[a-z]+$`).MatchString(a) }); n >= 0 {
@@ -110,9 +109,9 @@ func words(args []string) []string {
 	return args
 }
 
-// freeAddress returns an address, host:port, for a program that is told where to listen. Its host is a
-// loopback address that only this process uses (all of 127.0.0.0/8 is this machine), so that no other
-// test takes the port before the program does.
+// freeAddress returns an address, host:port, for a program that must be told where to listen. Its
+// host is a loopback address that only this process uses (all of 127.0.0.0/8 belongs to this
+// machine), so that no other test takes the port before the program does.
 func freeAddress() (string, error) {
 	pid := os.Getpid()
 	ln, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 64+pid>>16, byte(pid>>8), byte(pid)))

@@ -12,27 +12,27 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// process is how a configuration runs a program.
+// process describes how a configuration runs a program.
 type process struct {
 	where    string
-	args     []string          // the program first
+	args     []string          // starting with the program
 	env      map[string]string // as far as the configuration knows it
-	ports    []string          // that others are told it listens on; nil: they are told none
+	ports    []string          // ports on which others expect it to listen, or nil if they expect none
 	probes   []string          // paths of the admin listener
 	writable []string          // folders
-	grace    time.Duration     // from the request to end to the kill; 0: the default of its supervisor
-	memory   string            // limit in bytes, with a unit; "": none
+	grace    time.Duration     // time between the request to stop and the kill, or 0 for the supervisor's default
+	memory   string            // limit in bytes, with a unit, or "" if there is none
 }
 
-// processes are those of all configurations.
+// processes returns the processes of all configurations.
 func processes(t *testing.T) []process {
 	return slices.Concat(
 		composeProcesses(t), kubernetesProcesses(t, "base"), kubernetesProcesses(t, "example"),
 		kubernetesProcesses(t, "plain"), systemdProcesses(t))
 }
 
-// flag returns the value of a flag, or else its default, as the help tells it; ""
-// when the program has no such flag.
+// flag returns the value of a flag, or its default according to the help. It returns "" if the
+// program has no such flag.
 func (p process) flag(t *testing.T, name string) string {
 	m := regexp.MustCompile(`(?m)^ +--` + name + `(?:="?([^\s"]+)"?)?\s`).FindStringSubmatch(help(t, words(p.args)...))
 	if m == nil {
@@ -49,7 +49,7 @@ func (p process) flag(t *testing.T, name string) string {
 	return m[1]
 }
 
-// listens are the ports of a program's listeners.
+// listens returns the ports of a program's listeners.
 func (p process) listens(t *testing.T) (ports []string) {
 	for _, name := range []string{"listen", "admin", "metrics"} {
 		if address := p.flag(t, name); address != "" {
@@ -67,7 +67,7 @@ func (p process) duration(t *testing.T, name string) time.Duration {
 	return d
 }
 
-// sizeOf reads a size as programs, Kubernetes or systemd write it.
+// sizeOf parses a size as programs, Kubernetes or systemd write it.
 func sizeOf(t *testing.T, size string) int64 {
 	q, err := resource.ParseQuantity(regexp.MustCompile(`([KMGT])i?B?$`).ReplaceAllString(size, "${1}i"))
 	if err != nil {
@@ -76,9 +76,8 @@ func sizeOf(t *testing.T, size string) int64 {
 	return q.Value()
 }
 
-// TestProcesses: programs take the flags and the environment that they are given,
-// listen where others ask, answer their probes, and have folders, time and memory
-// enough.
+// TestProcesses: programs accept the flags and the environment that they are given, listen where
+// others expect it, answer their probes, and have sufficient folders, time and memory.
 func TestProcesses(t *testing.T) {
 	for _, p := range processes(t) {
 		p.checkCommand(t)
@@ -110,15 +109,16 @@ func TestProcesses(t *testing.T) {
 		if dir := p.flag(t, "cache-dir"); !slices.Contains(p.writable, dir) {
 			t.Errorf("%s: --cache-dir %s is none of %v", p.where, dir, p.writable)
 		}
-		// What the runbook says of memory: half as much again as the cache, and 160 MiB; that is the soft limit.
+		// According to the runbook, the soft limit of memory is one and a half times the cache plus
+		// 160 MiB.
 		if soft := sizeOf(t, p.flag(t, "cache-size"))*3/2 + 160<<20; p.memory != "" && sizeOf(t, p.memory) < soft*5/4 {
 			t.Errorf("%s: memory %s, the soft limit is %d", p.where, p.memory, soft)
 		}
 	}
 }
 
-// checkCommand runs the program as far as the parsing of flags: a last flag that
-// no program takes must be the first one that is refused.
+// checkCommand runs the program until it has parsed its flags: the first rejected flag must be the
+// last one, which no program accepts.
 func (p process) checkCommand(t *testing.T) {
 	if !slices.Contains(programs, p.args[0]) {
 		t.Fatalf("%s: %q is none of %v", p.where, p.args, programs)
@@ -126,7 +126,7 @@ func (p process) checkCommand(t *testing.T) {
 	cmd := exec.CommandContext(
 		t.Context(), filepath.Join(bin, p.args[0]), append(slices.Clone(p.args[1:]), "--checked")...)
 	text := help(t, words(p.args)...) + help(t, p.args[0])
-	if p.args[0] == "builder" { // a container's environment, or a file, is one for all its commands
+	if p.args[0] == "builder" { // all commands share a container's environment or an environment file
 		text += help(t, "builder", "run")
 	}
 	for name, value := range p.env {
@@ -142,10 +142,10 @@ func (p process) checkCommand(t *testing.T) {
 	}
 }
 
-// TestDocuments: what documents and comments say to type is something that the
-// programs take, and flags that they speak of are flags.
+// TestDocuments: the programs accept the commands that documents and comments tell the reader to
+// type, and have the flags that these mention.
 func TestDocuments(t *testing.T) {
-	var all strings.Builder // helps of all commands
+	var all strings.Builder // help texts of all commands
 	for _, program := range programs {
 		text := help(t, program)
 		all.WriteString(text)
@@ -201,9 +201,9 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// typedProgram returns the part of a line that is a command line of a program, nil
-// when there is none. Tools that run a program elsewhere name the place first, which
-// may have the program's name.
+// typedProgram returns the part of a line that is a command line of a program, or nil if there is
+// none. Tools that run a program elsewhere name the location first, which may equal the program's
+// name.
 func typedProgram(line string) []string {
 	args := strings.Fields(regexp.MustCompile(` [|>&;\\].*`).ReplaceAllString(line, ""))
 	for i, a := range args {

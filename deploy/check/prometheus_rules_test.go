@@ -22,17 +22,17 @@ import (
 	"github.com/prometheus/prometheus/util/teststorage"
 )
 
-// scrape holds the samples of one moment, by the text of the labels that Prometheus
-// gives them.
+// scrape holds the samples at one moment, by the text form of the labels that Prometheus gives
+// them.
 type scrape map[string]sample
 
 type sample struct {
 	labels labels.Labels
 	value  float64
-	grows  bool // a counter, or a part of a histogram
+	grows  bool // whether it is a counter, or a part of a histogram
 }
 
-// add adds a target's metrics; "" means that the target is down.
+// add adds a target's metrics. An empty body means that the target is down.
 func (s scrape) add(t *testing.T, body, job, instance string) {
 	t.Helper()
 	put := func(l labels.Labels, v float64, grows bool) {
@@ -77,14 +77,14 @@ func (s scrape) stretch(by float64) {
 	}
 }
 
-// clockwork is a Prometheus with the real rules, whose minutes take no time.
+// clockwork is a Prometheus with the real rules, whose minutes pass immediately.
 type clockwork struct {
 	t       *testing.T
 	storage *teststorage.TestStorage
 	groups  map[string]*rules.Group
 	begin   time.Time
 	now     time.Time
-	last    scrape // as it was appended
+	last    scrape // the latest scrape, as it was appended
 }
 
 func newClockwork(t *testing.T) *clockwork {
@@ -107,9 +107,9 @@ func newClockwork(t *testing.T) *clockwork {
 	return c
 }
 
-// minutes lets n of them pass. In each, counters grow as they have between two
-// scrapes, and gauges stay at what the second says; those of times go on unless all
-// stands still. It returns the alerts that fired.
+// minutes lets n minutes pass. In each minute, counters grow by the difference between the two
+// scrapes, and gauges keep the value of the second. Gauges that contain a time advance, unless
+// still is set. It returns the alerts that fired.
 func (c *clockwork) minutes(n int, before, after scrape, still bool) []string {
 	c.t.Helper()
 	fired := map[string]bool{}
@@ -119,7 +119,7 @@ func (c *clockwork) minutes(n int, before, after scrape, still bool) []string {
 		for key, s := range after {
 			if s.grows {
 				grown := s.value - before[key].value
-				if grown < 0 { // it was started again
+				if grown < 0 { // the program was restarted
 					grown = s.value
 				}
 				if old, ok := c.last[key]; ok {
@@ -132,7 +132,8 @@ func (c *clockwork) minutes(n int, before, after scrape, still bool) []string {
 			next[key] = s
 		}
 		c.append(next)
-		for _, name := range slices.Sorted(maps.Keys(c.groups)) { // recording first: they are sorted by file and name
+		// Groups are sorted by file and name, so recording rules come first.
+		for _, name := range slices.Sorted(maps.Keys(c.groups)) {
 			c.groups[name].Eval(c.t.Context(), c.now)
 		}
 		for _, g := range c.groups {

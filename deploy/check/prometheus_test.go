@@ -19,8 +19,8 @@ import (
 
 var expressions = parser.NewParser(parser.Options{})
 
-// TestPrometheus: promtool takes the configurations and the rules, whose alerts
-// fire when rules_test.yml says so.
+// TestPrometheus: promtool accepts the configurations and the rules, and alerts fire when
+// rules_test.yml expects them to.
 func TestPrometheus(t *testing.T) {
 	for _, args := range []string{"check config --lint=all --lint-fatal prometheus.yml",
 		"check config --lint=all --lint-fatal kubernetes.yml", "test rules rules_test.yml"} {
@@ -33,8 +33,8 @@ func TestPrometheus(t *testing.T) {
 	}
 }
 
-// TestAlertmanager: Alertmanager takes its configuration, which sends each severity to a receiver of its own, and
-// inhibits only alerts that there are.
+// TestAlertmanager: Alertmanager accepts its configuration, which sends each severity to its own
+// receiver and inhibits only alerts that exist.
 func TestAlertmanager(t *testing.T) {
 	c, err := amconfig.LoadFile(filepath.Join(deploy, "prometheus", "alertmanager.yml"))
 	if err != nil {
@@ -70,8 +70,8 @@ func parseRules(t *testing.T) (all []rulefmt.Rule) {
 	return all
 }
 
-// TestAlerts: every alert says how grave it is, and has a test and a section of
-// the runbook, which has none of an alert that does not exist.
+// TestAlerts: every alert has a severity, a test, and a section in the runbook, and the runbook has
+// no section for an alert that does not exist.
 func TestAlerts(t *testing.T) {
 	_, section, _ := strings.Cut(read(t, deploy, "runbook.md"), "\n## Alerts\n")
 	section, _, _ = strings.Cut(section, "\n## ")
@@ -102,8 +102,8 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestExpressions: what rules and panels ask for, by metric, label and value, is
-// there in a running edge, a running builder, or a rule.
+// TestExpressions: the metrics, labels and values that rules and panels use exist in a running
+// edge, a running builder, or a rule.
 func TestExpressions(t *testing.T) {
 	for _, r := range parseRules(t) {
 		for _, problem := range unknown(t, r.Expr, "") {
@@ -115,7 +115,7 @@ func TestExpressions(t *testing.T) {
 		[]byte(read(t, deploy, "grafana", "dashboards", "marketdata.json")), &dashboard); err != nil {
 		t.Fatal(err)
 	}
-	// of Grafana's variables
+	// Replace Grafana's variables.
 	values := strings.NewReplacer("$instance", ".*", "$__rate_interval", "1m", "$__interval", "15s")
 	found := 0
 	var walk func(any)
@@ -150,8 +150,8 @@ func TestExpressions(t *testing.T) {
 	}
 }
 
-// unknown says what an expression asks for that is nowhere, and which labels a
-// legend names that the expression groups away.
+// unknown reports what an expression uses although it does not exist, and the labels in a legend
+// that the expression groups away.
 func unknown(t *testing.T, text, legend string) (problems []string) {
 	t.Helper()
 	expr, err := expressions.ParseExpr(text)
@@ -162,9 +162,9 @@ func unknown(t *testing.T, text, legend string) (problems []string) {
 	for _, r := range parseRules(t) {
 		series = append(series, labels.FromStrings("__name__", r.Record))
 	}
-	// A folder has no clock of its own; edge/metrics tests this.
+	// A folder has no clock of its own, so edge/metrics tests this metric.
 	series = append(series, labels.FromStrings("__name__", "edge_clock_skew_seconds", "instance", "edge"))
-	// Only a live provider has these; builder/metrics tests them.
+	// Only a live provider has these metrics, so builder/metrics tests them.
 	for name, label := range map[string]string{
 		"builder_part_newest_timestamp_seconds": "part", "builder_part_interval_seconds": "part",
 		"builder_part_fetched_timestamp_seconds": "part", "builder_part_failures": "part",
@@ -173,7 +173,7 @@ func unknown(t *testing.T, text, legend string) (problems []string) {
 	} {
 		series = append(series, labels.FromStrings("__name__", name, "instance", "builder", label, "exchange_rates"))
 	}
-	// labels of what is selected, and those that it is grouped by
+	// labels that selectors match, and labels by which the expression groups
 	names, grouped := map[string]bool{}, map[string]bool{}
 	for _, matchers := range parser.ExtractSelectors(expr) {
 		matched := slices.DeleteFunc(slices.Clone(series), func(s labels.Labels) bool {
@@ -186,7 +186,7 @@ func unknown(t *testing.T, text, legend string) (problems []string) {
 			s.Range(func(l labels.Label) { names[l.Name] = true })
 		}
 		for _, m := range matchers {
-			// A negative matcher holds for a label that does not exist, too.
+			// A negative matcher also matches if the label does not exist.
 			if !slices.ContainsFunc(matched, func(s labels.Labels) bool { return s.Has(m.Name) }) {
 				problems = append(problems, fmt.Sprintf("no label %s in what matches %v", m.Name, matchers))
 			}

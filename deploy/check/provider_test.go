@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// paprika is CoinPaprika with forty coins, or CoinGecko.
+// paprika is a fake of CoinPaprika with forty coins or, if gecko is set, of CoinGecko.
 type paprika struct {
-	updated time.Time     // of each price; zero: none says
-	slow    time.Duration // before it answers with prices
-	refuses string        // a path that it answers with 403
+	updated time.Time     // time of each price, or zero if the prices have none
+	slow    time.Duration // delay before it answers with prices
+	refuses string        // path that it answers with 403
 	gecko   bool
 }
 
@@ -64,7 +64,7 @@ func (p *paprika) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "[%s]", strings.Join(rows, ","))
 }
 
-// provider starts p, and returns its address as a source.
+// provider starts p and returns its source address.
 func (s *scene) provider(p *paprika, options string) string {
 	server := httptest.NewServer(p)
 	s.t.Cleanup(server.Close)
@@ -80,7 +80,7 @@ func provided(s *scene, p *paprika, options string) *daemon {
 	return s.run(s.provider(p, options), "--state-dir="+s.beside("provider"))
 }
 
-// age moves all times in the recording.json of a cache folder back.
+// age moves all times in the recording.json of a cache folder into the past.
 func age(t *testing.T, file string, by time.Duration) {
 	t.Helper()
 	b, err := os.ReadFile(file)

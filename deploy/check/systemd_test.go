@@ -58,11 +58,11 @@ func systemdProcesses(t *testing.T) (all []process) {
 			t.Error(err)
 		}
 		for name, value := range p.env {
-			// As the runbook has it read.
+			// The runbook loads the file in this way.
 			if got := tool(t, nil, "bash", "-c", `set -a; . "$0"; printenv "$1"`, env, name); got != value+"\n" {
 				t.Errorf("%s: to a shell %s is %q, want %q", env, name, got, value)
 			}
-			if value == "" { // for whoever installs it
+			if value == "" { // it must be filled in at installation
 				delete(p.env, name)
 			}
 		}
@@ -76,13 +76,13 @@ func systemdProcesses(t *testing.T) (all []process) {
 	return all
 }
 
-// TestSystemd: systemd takes the units, with what is dropped in, and finds them locked enough. The
-// socket has the address of the edge.
+// TestSystemd: systemd accepts the units with their drop-ins, and considers them sufficiently
+// sandboxed. The socket has the address of the edge.
 func TestSystemd(t *testing.T) {
 	dir := t.TempDir()
 	var files []string
 	install := func(name, from string) {
-		// It wants the program to be there.
+		// systemd-analyze requires that the program exists.
 		text := strings.ReplaceAll(read(t, from), "/usr/local/bin/", bin+"/")
 		file := filepath.Join(dir, name)
 		if err := errors.Join(
@@ -97,7 +97,7 @@ func TestSystemd(t *testing.T) {
 	for _, p := range all {
 		install(strings.TrimPrefix(p.where, units+"/"), p.where)
 	}
-	install("marketdata-edge@.service", units+"/marketdata-edge.service") // as packages have it
+	install("marketdata-edge@.service", units+"/marketdata-edge.service") // as in packages
 	install("marketdata-backup.timer", units+"/marketdata-backup.timer")
 	socket := units + "/marketdata-edge.socket"
 	install("marketdata-edge.socket", socket)
@@ -113,7 +113,7 @@ func TestSystemd(t *testing.T) {
 		}
 	}
 	for _, file := range files {
-		// Warnings about units of this machine are no matter.
+		// Warnings about this machine's own units do not matter.
 		if out := tool(t, nil, "systemd-analyze", "verify", "--man=no", file); strings.Contains(
 			out, filepath.Base(file)) {
 			t.Error(out)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// serving has an edge that has all of a snapshot of now.
+// serving returns an edge that has completely loaded a current snapshot.
 func serving(s *scene, args ...string) *daemon {
 	s.at = s.at.Add(-10 * time.Minute)
 	s.next()
@@ -20,7 +20,7 @@ func serving(s *scene, args ...string) *daemon {
 	return e
 }
 
-// ofObjects applies do to requests for objects only.
+// ofObjects limits do to requests for objects.
 func ofObjects(
 	do func(w http.ResponseWriter, key string, b []byte) bool,
 ) func(http.ResponseWriter, string, []byte) bool {
@@ -29,7 +29,7 @@ func ofObjects(
 	}
 }
 
-// crowd asks for target, n at once.
+// crowd sends n simultaneous requests for target.
 func crowd(s *scene, e *daemon, target string, n int) {
 	var all sync.WaitGroup
 	for range n {
@@ -38,7 +38,7 @@ func crowd(s *scene, e *daemon, target string, n int) {
 	all.Wait()
 }
 
-// dial opens connections and leaves them open.
+// dial opens n connections and leaves them open.
 func dial(s *scene, address string, n int) {
 	for range n {
 		c, err := net.Dial("tcp", address)
@@ -167,7 +167,7 @@ var troubles = []trouble{
 					return key == "current"
 				})
 				s.next()
-				// The objective is ten seconds, of the real clock.
+				// The objective is ten seconds by the real clock.
 				time.Sleep(11 * time.Second)
 				s.front.breaks(nil)
 				e.until("/metrics", "^edge_snapshot_sequence 2")
@@ -474,7 +474,7 @@ var troubles = []trouble{
 	{
 		name: "the log cannot be written behind the pointer", fresh: true, minutes: 15,
 		make: func(s *scene) func() {
-			// No file takes the place of a folder, and a folder is no checkpoint.
+			// A file cannot replace a folder, and a folder cannot be a checkpoint.
 			must(s.t, os.MkdirAll(filepath.Join(s.dir, "log", "checkpoint"), 0o755))
 			key := s.beside("sign.key")
 			s.tool("keygen", key)
@@ -546,7 +546,7 @@ var troubles = []trouble{
 			calls, _, _ = strings.Cut(calls, "\n")
 			b.kill()
 			s.builds = nil
-			must(s.t, os.RemoveAll(s.dir)) // of another store, since this mark is published in it
+			must(s.t, os.RemoveAll(s.dir)) // use another store, because this one already has this mark
 			s.builder("keys", "create", "--name=check")
 			provided(s, p, "&quota="+calls).until("/metrics", "^builder_source_calls_left")
 			return nil
@@ -558,7 +558,7 @@ var troubles = []trouble{
 		name: "the provider refuses a list", fresh: true, minutes: 13,
 		make: func(s *scene) func() {
 			p := &paprika{updated: time.Now()}
-			for i := range 3 { // the first succeeds; the third failure is the builder's below
+			for i := range 3 { // The first succeeds. The third failure is the builder's, below.
 				s.feedOf(s.provider(p, ""), fmt.Sprintf("feed-%d", i), "--state-dir="+s.beside("provider"))
 				p.refuses = "/exchanges"
 				age(s.t, s.beside("provider/coinpaprika/recording.json"), 3*time.Hour)
