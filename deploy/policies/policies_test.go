@@ -1,5 +1,5 @@
-// Package policies holds the policies of the two users of a bucket, for Amazon
-// and for MinIO. Its tests compare them with what programs ask for.
+// Package policies holds the policies of the two users of a bucket, for Amazon S3 and for MinIO.
+// Its tests compare them with what the programs require.
 package policies
 
 import (
@@ -36,7 +36,8 @@ func read(t *testing.T, file string) string {
 	return string(b)
 }
 
-// open opens the store with credentials for what a policy allows; "": for all.
+// open opens the store with credentials that are restricted by policy, or with all rights if policy
+// is empty.
 func open(t *testing.T, server *testserver.Server, policy string) *s3store.Store {
 	t.Helper()
 	c := s3store.Credentials{AccessKeyID: server.AccessKey, SecretAccessKey: server.SecretKey}
@@ -66,8 +67,8 @@ func open(t *testing.T, server *testserver.Server, policy string) *s3store.Store
 	return s
 }
 
-// TestActions: with its policy each side can do all that it asks of a store,
-// with one action less it cannot, and edges can change nothing.
+// TestActions: with its policy, each side can do everything that it needs from a store. Without any
+// one of the actions it cannot. Edges cannot change anything.
 func TestActions(t *testing.T) {
 	server := testserver.MinIO(t)
 	ctx := t.Context()
@@ -98,7 +99,7 @@ func TestActions(t *testing.T) {
 		}
 		for _, action := range regexp.MustCompile(`"s3:\w+"`).FindAllString(policy, -1) {
 			if file == "edge.json" && action == `"s3:ListBucket"` {
-				continue // MinIO tells missing from forbidden all the same, Amazon does not
+				continue // without it, MinIO still distinguishes missing from forbidden, but Amazon does not
 			}
 			if err := uses(open(t, server, strings.Replace(policy, action, `"s3:GetBucketLocation"`, 1))); err == nil {
 				t.Errorf("%s: nothing needs %s", file, action)
@@ -120,8 +121,8 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// TestLogDenied: a builder that may write everywhere but below log/, or may not delete there, publishes
-// nothing in a signed store, and says which permission it lacks (D10).
+// TestLogDenied: a builder that may write everywhere except below log/, or may not delete there,
+// publishes nothing in a signed store, and names the missing permission (D10).
 func TestLogDenied(t *testing.T) {
 	server := testserver.MinIO(t)
 	key, err := artifacts.NewSignKey(rand.Reader)
@@ -151,8 +152,9 @@ func TestLogDenied(t *testing.T) {
 	}
 }
 
-// TestLifecycle: MinIO takes the rules for a versioned bucket, and what they say of its keys: the lease
-// makes 10,000 versions a day (cdkd 2450, tempo 3141), the others must be there when they are needed.
+// TestLifecycle: MinIO accepts the rules for a versioned bucket, and they fit the store's keys. The
+// lease creates 10,000 versions a day (cdkd 2450, tempo 3141), whereas versions of other keys must
+// still exist when they are needed.
 func TestLifecycle(t *testing.T) {
 	server := testserver.MinIO(t)
 	var rules lifecycle.Configuration
@@ -178,7 +180,7 @@ func TestLifecycle(t *testing.T) {
 	}
 	for key, want := range map[string]int{"lease": 1, "probe/clock-X": 1, "current": 30, "keys": 30,
 		"objects/ab/cd": 30, "log/checkpoint": 30} {
-		days := 1000 // the rule with the shortest time counts
+		days := 1000 // the rule with the shortest time applies
 		for _, r := range kept.Rules {
 			if r.Status != "Enabled" || !r.Expiration.IsDaysNull() || !r.Expiration.IsDateNull() {
 				t.Errorf("%s: it removes what is in force, or nothing", r.ID)
@@ -193,8 +195,8 @@ func TestLifecycle(t *testing.T) {
 	}
 }
 
-// TestCompose: what compose.yaml does to its store, once and again, lets the builder do all that it
-// asks, and edges read and change nothing.
+// TestCompose: after the setup of compose.yaml has run on its store, once or twice, the builder can
+// do everything that it needs, and edges can read but cannot change anything.
 func TestCompose(t *testing.T) {
 	server := testserver.Versitygw(t)
 	ctx := t.Context()
@@ -250,8 +252,8 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-// TestAWSBucket: Amazon's bucket policy gives the two roles what the policies of
-// their users do, and denies edges everything else.
+// TestAWSBucket: Amazon's bucket policy gives the two roles the same rights as the policies of
+// their users, and denies edges everything else.
 func TestAWSBucket(t *testing.T) {
 	type statement struct {
 		Effect              string
