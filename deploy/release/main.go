@@ -256,8 +256,8 @@ func completions(ctx context.Context, bin, folder string) error {
 	return nil
 }
 
-// environment returns the environment variables that affect a build, in the form that env takes:
-// the version of Go in go.mod, and the default for everything else.
+// environment returns the environment variables that affect a build, in the form that the env
+// command accepts: the version of Go from go.mod, and the default for everything else.
 func (r *release) environment() []string {
 	return []string{"GOTOOLCHAIN=go" + r.goVersion, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=",
 		"GOAMD64=v1", "GOARM64=v8.0", "GOFIPS140=off"}
@@ -302,7 +302,7 @@ func (r *release) archive(name string) (err error) {
 	return errors.Join(err, w.Close(), zip.Close(), file.Close())
 }
 
-// checksums writes SHA256SUMS, which sha256sum -c reads.
+// checksums writes SHA256SUMS in the form that sha256sum -c reads.
 func (r *release) checksums() error {
 	files, err := filepath.Glob(filepath.Join(r.out, "*")) // sorted
 	if err != nil {

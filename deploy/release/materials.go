@@ -49,7 +49,7 @@ func (m *materials) part(program, kind, name, version string) *cdx.Component {
 	return m.parts[url]
 }
 
-// add adds the modules with which a program says that it was built.
+// add adds the modules from which a program was built, according to its build information.
 func (m *materials) add(program string, info *debug.BuildInfo) {
 	m.part(program, "golang", "stdlib", strings.TrimPrefix(info.GoVersion, "go"))
 	for _, d := range info.Deps {
@@ -57,7 +57,7 @@ func (m *materials) add(program string, info *debug.BuildInfo) {
 			continue // It is replaced by one of our own folders.
 		}
 		p := m.part(program, "golang", d.Path, d.Version)
-		// go.sum has the digest of the digests of the module's files.
+		// go.sum has the hash of the hashes of the module's files.
 		if sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(d.Sum, "h1:")); err == nil && len(sum) > 0 {
 			p.Hashes = &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: hex.EncodeToString(sum)}}
 		}
@@ -95,7 +95,7 @@ func (m *materials) complete(ctx context.Context, r *release) error {
 		return err
 	}
 	for _, p := range regexp.MustCompile(`(?m)^take (\S+)@(\S+) (\w+) `).FindAllStringSubmatch(string(script), -1) {
-		// but not packages that only tests use
+		// Leave out packages that only tests use.
 		if regexp.MustCompile(`(?m)^//go:embed.*\b` + p[3] + `\b`).Match(embeds) {
 			folders[m.part("edge", "npm", p[1], p[2]).PackageURL] = filepath.Join(web, p[3])
 		}

@@ -24,7 +24,7 @@ import (
 
 const version = "1.2.3"
 
-// sh runs a script, with args as $1 and so on, and returns what it prints.
+// sh runs a script, with args as $1 and so on, and returns its output.
 func sh(t *testing.T, script string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(
@@ -36,7 +36,7 @@ func sh(t *testing.T, script string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// files are the regular files below a folder, by path.
+// files returns the regular files in a folder, by path.
 func files(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
@@ -67,8 +67,8 @@ func same(t *testing.T, what string, got, want map[string][]byte) {
 	}
 }
 
-// TestRelease makes a release of what is here twice, from two folders and in two
-// environments. The bytes are the same; and they are what they say.
+// TestRelease makes a release of the current files twice, from two folders and in two environments.
+// Both have the same bytes, and the files have the contents that they claim.
 func TestRelease(t *testing.T) {
 	commit := sh(t, `c=$(git -c user.name=t -c user.email=t@example.com stash create); echo "${c:-$(git rev-parse HEAD)}"`)
 	out, again := filepath.Join(t.TempDir(), "dist"), filepath.Join(t.TempDir(), "elsewhere", "dist")
@@ -133,8 +133,8 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// testPlatforms: archives and packages have programs of the platform that they name,
-// which need nothing of it.
+// testPlatforms: archives and packages contain programs for the platform in their name, and the
+// programs need nothing else from the platform.
 func testPlatforms(t *testing.T, out string, platforms []string) {
 	machines := map[string]any{"linux/amd64": elf.EM_X86_64, "linux/arm64": elf.EM_AARCH64,
 		"darwin/amd64": macho.CpuAmd64, "darwin/arm64": macho.CpuArm64}
@@ -164,8 +164,8 @@ func testPlatforms(t *testing.T, out string, platforms []string) {
 	}
 }
 
-// testCompletions: shells find the scripts below root where the packages put them,
-// by the name of the program alone.
+// testCompletions: shells find the scripts in the folders below root where the packages install
+// them, by the name of the program alone.
 func testCompletions(t *testing.T, root, bin string) {
 	for shell, script := range map[string]string{
 		"bash": `source "$1/usr/share/bash-completion/completions/builder"; COMP_LINE='builder keys r' COMP_POINT=14; _builder; echo "${COMPREPLY[@]}"`,
@@ -189,8 +189,8 @@ func testCompletions(t *testing.T, root, bin string) {
 	}
 }
 
-// testMaterials: the bill is valid by its schema, and has every module that the
-// programs say they were built of.
+// testMaterials: the bill of materials is valid by its schema, and contains every module from which
+// the programs were built.
 func testMaterials(t *testing.T, out, archive string) {
 	folder := sh(t, `go list -m -f '{{.Dir}}' github.com/CycloneDX/cyclonedx-go`)
 	compiler := jsonschema.NewCompiler()
@@ -256,7 +256,7 @@ func testMaterials(t *testing.T, out, archive string) {
 	}
 }
 
-// testRPM reads the rpm and puts its files into dir.
+// testRPM checks the rpm and extracts its files into dir.
 func testRPM(t *testing.T, out, dir string) {
 	matches, _ := filepath.Glob(filepath.Join(out, "*.rpm"))
 	file, err := os.Open(matches[0])
@@ -264,7 +264,7 @@ func testRPM(t *testing.T, out, dir string) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if _, _, err := rpmutils.Verify(file, nil); err != nil { // its digests; it is not signed
+	if _, _, err := rpmutils.Verify(file, nil); err != nil { // checks the digests; the package is not signed
 		t.Error(err)
 	}
 	if _, err := file.Seek(0, 0); err != nil {
@@ -303,8 +303,8 @@ func testRPM(t *testing.T, out, dir string) {
 	}
 }
 
-// testDeb installs, upgrades, removes and purges the deb below a folder. It has the
-// files of the rpm, and leaves alone what was edited.
+// testDeb installs, upgrades, removes and purges the deb below a folder. The package has the same
+// files as the rpm, and leaves edited files unchanged.
 func testDeb(t *testing.T, out string, rpm map[string][]byte) {
 	if _, err := exec.LookPath("dpkg"); err != nil {
 		t.Skip(err)
@@ -312,7 +312,7 @@ func testDeb(t *testing.T, out string, rpm map[string][]byte) {
 	matches, _ := filepath.Glob(filepath.Join(out, "*.deb"))
 	deb, x := matches[0], t.TempDir()
 	sh(t, `dpkg-deb --info "$1" | grep "Maintainer: A. Uthor <a.uthor@project.test>" && dpkg-deb --extract "$1" "$2"`, deb, x)
-	// Debian's zsh looks in a folder of its own.
+	// Debian's zsh looks in a different folder.
 	want := map[string][]byte{}
 	for name, b := range rpm {
 		want[strings.Replace(name, "zsh/site-functions", "zsh/vendor-completions", 1)] = b
@@ -355,7 +355,7 @@ func testDeb(t *testing.T, out string, rpm map[string][]byte) {
 	}
 }
 
-// TestVersion: what is no version makes no release.
+// TestVersion: no release is made if the version is invalid.
 func TestVersion(t *testing.T) {
 	for _, bad := range []string{"", "v1.0.0", "1.0", "1.0.0+meta", "1.0.0 ", "../1.0.0"} {
 		if err := (&release{version: bad, out: t.TempDir()}).make(t.Context(), ".", "HEAD", nil); err == nil {
