@@ -20,8 +20,8 @@ type Point struct {
 	Quote int32
 }
 
-// Chain returns the times of a window's points, as far back as prices are kept. These are the first
-// kept snapshot of each interval, except snapshots that gave no points.
+// Chain returns the times of a window's points, as far back as prices are kept. These are the times
+// of the first kept snapshot of each interval, except for snapshots in which no asset gave a point.
 func (l *Root) Chain(w *artifacts.HistoryWindow) (times []time.Time) {
 	for i := range l.Prices {
 		p := &l.Prices[i]

@@ -67,10 +67,10 @@ const stepIDs = 1 << 20
 
 var skipEpoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Skip makes new ids start above every id that can have been assigned until now. It leaves a gap
-// above the highest known id, and another one for each step since 2026, so that a later Skip from
-// the same ids starts above the ids assigned after this one. New ids start at market.MaxNewID at
-// most, which leaves 2^32 ids.
+// Skip makes new ids start above every id that may have been assigned until now. It reserves an id
+// that is stepIDs above the highest known id, or above stepIDs times the number of ten-minute steps
+// since 2026, whichever is higher. So a later Skip from the same ids starts above the ids assigned
+// after this one. New ids start at market.MaxNewID at most, which leaves 2^32 ids.
 func (g *IDs) Skip(now time.Time) error {
 	past := uint64(max(0, now.Sub(skipEpoch)/artifacts.Step)) * stepIDs
 	for _, c := range collections {

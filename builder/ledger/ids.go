@@ -103,7 +103,7 @@ func (l *idLog) add(id uint64, key string) error {
 		return fmt.Errorf("key %q has id %d, not %d", key, old, id)
 	}
 	l.byKey[key], l.byID[id] = id, key
-	if id <= market.MaxNewID { // a higher one may be older than the limit MaxNewID
+	if id <= market.MaxNewID { // a higher id may have been assigned before MaxNewID existed
 		l.highest = max(l.highest, id)
 	}
 	return nil

@@ -16,15 +16,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// exchanges returns a feed whose only rows with keys and ids are exchanges.
+// exchanges returns a feed with the given exchanges and no other rows.
 func exchanges(rows ...market.Exchange) *market.Feed { return &market.Feed{Exchanges: rows} }
 
-// TestIDsAgainstModel feeds keys with and without ids, and compares what they
-// are given, over builds, with a map that follows FEED.md, "Ids".
+// TestIDsAgainstModel builds from keys with and without ids, and compares the ids that they get
+// over several builds with a map that follows FEED.md, "Ids".
 func TestIDsAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := newChain(rt)
-		ids := map[string]uint64{} // by key, of all builds
+		ids := map[string]uint64{} // by key, from all builds
 		used := map[uint64]bool{}
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		for range rapid.IntRange(1, 8).Draw(rt, "builds") {
@@ -77,7 +77,7 @@ func TestIDsAgainstModel(t *testing.T) {
 	})
 }
 
-// checkIDs compares the exchanges' ids in l with all that were given out.
+// checkIDs compares the exchanges' ids in l with all ids that were assigned.
 func checkIDs(rt *rapid.T, l *Ledger, ids map[string]uint64) {
 	for key, id := range ids {
 		if got, ok := l.Known("exchanges", key); !ok || got != id {
@@ -98,8 +98,8 @@ func checkIDs(rt *rapid.T, l *Ledger, ids map[string]uint64) {
 	}
 }
 
-// checkSegments checks that full segments stay as they were, that all but the
-// last are full, and that none is much larger than full.
+// checkSegments checks that full segments did not change, that all segments but the last are full,
+// and that none is much larger than segmentBytes.
 func checkSegments(rt *rapid.T, c *chain, before []artifacts.Ref) {
 	after := c.root.IDs["exchanges"].Segments
 	for i, s := range after {
@@ -132,8 +132,8 @@ func TestAssignIDsRefuses(t *testing.T) {
 	}
 }
 
-// TestHighIDs: an id that is older than the bound does not keep new keys out, and
-// what is given above the bound stays its key's.
+// TestHighIDs checks that an id above MaxNewID, which may have been assigned before that limit
+// existed, does not prevent new ids, and that the builder never assigns such an id to another key.
 func TestHighIDs(t *testing.T) {
 	s := newStore()
 	var root *artifacts.Ref

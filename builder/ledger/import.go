@@ -21,8 +21,9 @@ type Price struct {
 // at those times. Existing prices do not change, unless Rewrite is set. All prices of an added
 // snapshot are history points. Every field except Rewrite and Changed must be set.
 type Import struct {
-	// Ledger is the ledger to extend. An import keeps the times that a build at the time of its
-	// newest snapshot would keep, or at T if the ledger is empty.
+	// Ledger is the ledger to extend. T is the time of its newest snapshot or, if it is empty, of
+	// the snapshot that will follow the import. An import keeps the prices that a build at T would
+	// keep.
 	Ledger  *Ledger
 	T       time.Time
 	Rewrite bool

@@ -12,9 +12,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestImportAgainstModel builds a history without some of its prices, brings these by imports, in any
-// division, and goes on: what is kept, and every base of every build from then on, is the model's, which
-// has seen all in order. What is left out of the builds never comes before the first snapshot of a day.
+// TestImportAgainstModel builds a history without some of its prices, adds these in one or more
+// imports, and continues with builds. The kept prices, and every base in the later builds, must
+// equal those of a model that has seen all prices in order. A snapshot that is left out of the
+// builds is never earlier than the first snapshot of its day.
 func TestImportAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m, serial := &model{}, uint64(0)
@@ -35,8 +36,8 @@ func TestImportAgainstModel(t *testing.T) {
 			return prices
 		}
 		c := newChain(rt)
-		var left []map[string]market.U128 // of each of the model's snapshots, what is imported
-		var whole []bool                  // whether that is all of it
+		var left []map[string]market.U128 // for each of the model's snapshots, the prices that are imported
+		var whole []bool                  // whether these are all of its prices
 		built := map[string]bool{}        // days that have a snapshot
 		n := rapid.IntRange(2, 40).Draw(rt, "snapshots")
 		for i := range n {
@@ -46,7 +47,7 @@ func TestImportAgainstModel(t *testing.T) {
 				imported = rapid.IntRange(0, 2).Draw(rt, "whole") == 0
 			}
 			if imported && len(prices) == 0 && !last {
-				continue // nobody could import it
+				continue // an import cannot add a snapshot without prices
 			}
 			m.add(now, prices)
 			built[day] = imported
@@ -88,7 +89,7 @@ func TestImportAgainstModel(t *testing.T) {
 	})
 }
 
-// withKeys returns a feed whose assets have all of the keys.
+// withKeys returns a feed with the given prices and an asset for each of the keys.
 func withKeys(keys []string, prices map[string]market.U128) *market.Feed {
 	f := feedOf(prices)
 	for _, key := range keys {
@@ -99,7 +100,8 @@ func withKeys(keys []string, prices map[string]market.U128) *market.Feed {
 	return f
 }
 
-// imports brings prices at the model's times into the chain, and reports whether that changed it.
+// imports imports prices at the model's times into the chain, and reports whether that changed the
+// chain.
 func (c *chain) imports(m *model, prices []map[string]market.U128) (changed bool) {
 	c.tb.Helper()
 	ctx := context.Background()
@@ -110,7 +112,7 @@ func (c *chain) imports(m *model, prices []map[string]market.U128) (changed bool
 	kept := m.kept(im.T)
 	for i, t := range m.times {
 		if !slices.Contains(kept, i) {
-			continue // the caller knows
+			continue // the ledger does not keep this time
 		}
 		var add []Price
 		for key, p := range prices[i] {

@@ -38,8 +38,8 @@ type Ledger struct {
 	feed *market.Feed
 }
 
-// Load reads the ledger that root names; a nil root gives an empty ledger. Load reads all ids. Past
-// and Advance read prices through r as they need them. Load returns artifacts.ErrCorrupt if an
+// Load reads the ledger that root names; if root is nil, the ledger is empty. Load reads all ids.
+// Past and Advance read prices through r as they need them. Load returns artifacts.ErrCorrupt if an
 // object does not match its digest.
 func Load(ctx context.Context, r artifacts.ObjectReader, root *artifacts.Ref) (*Ledger, error) {
 	if root == nil {
@@ -113,9 +113,9 @@ func Rollback(ctx context.Context, r artifacts.ObjectReader, newest, target *art
 	return to.Encode(), nil
 }
 
-// Without returns the encoded root b without its lost objects, and describes what it removed.
-// Prices, returns, groups, the directory and candles can be removed. Ids cannot be replaced: if a
-// segment of ids is lost, Without returns artifacts.ErrCorrupt.
+// Without returns the encoded root b with its lost objects removed, and a description of what was
+// removed. Prices, returns, groups, the directory and candles can be removed. Ids cannot be
+// replaced: if a segment of ids is lost, Without returns artifacts.ErrCorrupt.
 func Without(b []byte, lost func(artifacts.Ref) bool) (root []byte, what string, err error) {
 	l, err := parseRoot(b)
 	if err != nil {

@@ -66,8 +66,9 @@ func TestRefusesTimes(t *testing.T) {
 	}
 }
 
-// TestBrokenObjects takes each object of a ledger away, and changes it. A build
-// that reads it fails and says what is wrong; none gives other figures.
+// TestBrokenObjects removes each object of a ledger in turn, and then changes it. A build that
+// reads the object must fail with an error that says what is wrong, and no build may produce
+// different figures.
 func TestBrokenObjects(t *testing.T) {
 	c := newChain(t)
 	source := &flicker{random: rand.New(rand.NewPCG(9, 10))}
@@ -138,14 +139,14 @@ func TestBrokenObjects(t *testing.T) {
 	}
 }
 
-// TestReturnsFillSegments lets so many assets come back that the logs of
-// returns fill segments, and goes on until segments are dropped.
+// TestReturnsFillSegments lets so many assets come back that the logs of returns fill several
+// segments, and continues until segments are dropped.
 func TestReturnsFillSegments(t *testing.T) {
 	const assets = 60_000
 	m, c := &model{}, newChain(t)
 	now := epoch.Truncate(day)
 	for i := range 9 {
-		// The even half of the assets and the odd half take turns.
+		// Assets with even and with odd numbers have prices in turn.
 		prices := make(map[string]market.U128, assets/2)
 		for a := i % 2; a < assets; a += 2 {
 			prices[fmt.Sprintf("%d", a)] = market.U128{Hi: 1 << 55, Lo: uint64(i*assets + a)}
@@ -228,7 +229,8 @@ func FuzzGroups(f *testing.F) {
 	})
 }
 
-// FuzzRoot loads any JSON as a root and builds from it: that works or fails, in bounded memory.
+// FuzzRoot loads any JSON as a root and builds from it. This may succeed or fail, but uses bounded
+// memory.
 func FuzzRoot(f *testing.F) {
 	c := newChain(f)
 	for i := range 3 {

@@ -12,7 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// store is a real enough store for a ledger: what was put can be got. It counts what is read.
+// store is a store that suffices for a ledger: objects that were put can be read. It counts the
+// reads of each object.
 type store struct {
 	objects map[artifacts.Key][]byte
 	reads   map[artifacts.Key]int
@@ -38,14 +39,14 @@ func (s *store) put(b []byte) artifacts.Ref {
 	return ref
 }
 
-// chain builds snapshot after snapshot on a store, as the builder does.
+// chain builds one snapshot after another on a store, as the builder does.
 type chain struct {
 	tb   rapid.TB
 	s    *store
 	ref  *artifacts.Ref
-	root *Root             // what ref names
+	root *Root             // the root that ref names
 	past *market.Past      // of the last build
-	ids  map[string]uint64 // every asset's id so far
+	ids  map[string]uint64 // the ids of all assets so far, by key
 }
 
 func newChain(tb rapid.TB) *chain {
@@ -57,7 +58,7 @@ func (c *chain) check(err error) {
 	ok(c.tb, err)
 }
 
-// build makes one build from nothing but the stored root.
+// build makes one build that starts from the stored root alone.
 func (c *chain) build(f *market.Feed, t time.Time) {
 	c.tb.Helper()
 	l, err := Load(context.Background(), c.s, c.ref)
@@ -73,7 +74,7 @@ func (c *chain) buildOn(l *Ledger, f *market.Feed, t time.Time) {
 	c.take(next)
 }
 
-// take makes what is next the newest.
+// take stores the ledger next and makes it the newest.
 func (c *chain) take(next *Next) {
 	c.tb.Helper()
 	for _, b := range next.Objects {
@@ -97,8 +98,8 @@ func (c *chain) rollback(to artifacts.Ref) {
 	c.check(err)
 }
 
-// quickBuild is build without the root's way through its stored form, which is
-// most of the cost of a small snapshot with a long past.
+// quickBuild is like build, but does not encode and decode the root, which is most of the cost of a
+// small snapshot with a long history.
 func (c *chain) quickBuild(f *market.Feed, t time.Time) {
 	c.tb.Helper()
 	ctx := context.Background()
@@ -127,8 +128,8 @@ func (c *chain) compute(l *Ledger, f *market.Feed, t time.Time) *market.Result {
 	return market.Compute(f, t, c.past, &market.Settings{HistoryAssets: market.DefaultHistoryAssets})
 }
 
-// model is FEED.md, "Figures", on prices, taken by its word: it keeps
-// every snapshot ever built whole, and looks through all of them.
+// model implements the rules for prices in FEED.md, "Figures", literally: it keeps every snapshot
+// that was ever built, and searches all of them.
 type model struct {
 	times  []time.Time
 	prices []map[string]market.U128 // by key of the asset
@@ -153,7 +154,8 @@ func (m *model) kept(T time.Time) (kept []int) {
 	return kept
 }
 
-// base is the earliest price kept for an asset in [T-window, T), and its time; T when there is none.
+// base returns the earliest price kept for an asset in [T-window, T), and its time, which is T if
+// there is no such price.
 func (m *model) base(kept []int, key string, T time.Time, window time.Duration) (base market.U128, at time.Time) {
 	for _, i := range kept {
 		if price, has := m.prices[i][key]; has && !m.times[i].Before(T.Add(-window)) {
@@ -163,8 +165,8 @@ func (m *model) base(kept []int, key string, T time.Time, window time.Duration) 
 	return market.U128{}, T
 }
 
-// step builds the snapshot of T from prices and compares every base, and what
-// is kept afterwards, with the model.
+// step builds the snapshot at t from prices and compares every base, and the times that are kept
+// afterwards, with the model.
 func (m *model) step(tb rapid.TB, c *chain, t time.Time, prices map[string]market.U128) {
 	tb.Helper()
 	f := feedOf(prices)
@@ -174,7 +176,7 @@ func (m *model) step(tb rapid.TB, c *chain, t time.Time, prices map[string]marke
 	m.compareHeld(tb, c, t)
 }
 
-// compareHeld compares what the chain holds after the snapshot of t with the model.
+// compareHeld compares the times that the chain keeps after the snapshot at t with the model.
 func (m *model) compareHeld(tb rapid.TB, c *chain, t time.Time) {
 	tb.Helper()
 	var want, got []time.Time
@@ -213,8 +215,8 @@ func (m *model) compare(tb rapid.TB, c *chain, f *market.Feed, t time.Time) {
 	}
 }
 
-// feedOf returns a feed with an asset and a quote for each price, and one asset
-// that never has one. Rows stand in no order of id.
+// feedOf returns a feed with an asset and a quote for each price, and one asset without a price.
+// The rows are not in the order of their ids.
 func feedOf(prices map[string]market.U128) *market.Feed {
 	f := &market.Feed{Assets: []market.Asset{{Key: "mute", Active: true}}}
 	keys := slices.Sorted(maps.Keys(prices))

@@ -169,8 +169,8 @@ func (h *priceSet) read(ctx context.Context, from artifacts.ObjectReader, f func
 	return nil
 }
 
-// Days returns, in ascending order, the UTC days for which the ledger keeps prices, starting with
-// from and up to but excluding the day that contains before. from must be the start of a UTC day.
+// Days returns, in ascending order, the UTC days for which the ledger keeps prices. It includes
+// only days that start at or after the time from, and end at or before the time before.
 func (l *Ledger) Days(from, before time.Time) (days []time.Time) {
 	for i := range l.root.Prices {
 		day := l.root.Prices[i].Time.Truncate(24 * time.Hour)

@@ -10,8 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// nextTime draws a time after now: a step, a dense stretch's next mark, a gap of any size, or a
-// time from which an earlier snapshot is just inside, at, or just outside of a window or a zone.
+// nextTime draws a time after now: the next step, a time a few steps later, a gap of any size, or a
+// time for which an earlier snapshot is just inside, at, or just outside the limit of a window or a
+// zone.
 func nextTime(rt *rapid.T, m *model, now time.Time) time.Time {
 	step := artifacts.Step
 	switch rapid.IntRange(0, 9).Draw(rt, "gap") {
@@ -36,12 +37,13 @@ func nextTime(rt *rapid.T, m *model, now time.Time) time.Time {
 	return next
 }
 
-// TestBasesAgainstModel builds histories with gaps, borders, churn and rollbacks, and compares
-// every base of every build, and what is kept, with the model's. A key has one id for ever.
+// TestBasesAgainstModel builds histories with gaps, times at the limits of windows and zones,
+// assets that come and go, and rollbacks. It compares every base of every build, and the times that
+// are kept, with the model's. A key must keep its id forever.
 func TestBasesAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m, c := &model{}, newChain(rt)
-		var refs []artifacts.Ref // of the roots, by snapshot of the model
+		var refs []artifacts.Ref // the roots, by snapshot of the model
 		now := time.Date(2025, 12, 31, 20, 0, 0, 0,
 			time.UTC).Add(time.Duration(rapid.IntRange(0, 30).Draw(rt, "start")) * artifacts.Step)
 		here := make([]bool, rapid.IntRange(1, 5).Draw(rt, "assets"))
@@ -56,7 +58,7 @@ func TestBasesAgainstModel(t *testing.T) {
 					here[a] = !here[a]
 				}
 				if here[a] {
-					serial++ // each price but once, so that no base can pass for another
+					serial++ // each price occurs only once, so that no base can be mistaken for another
 					prices[fmt.Sprintf("asset-%d", a)] = market.U128{Lo: serial * uint64(min(1, serial%6))}
 				}
 			}

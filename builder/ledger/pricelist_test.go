@@ -16,7 +16,7 @@ func TestHistoryLayout(t *testing.T) {
 		{Time: time.Date(1970, 1, 1, 1, 10, 0, 0, time.UTC)},
 	}
 	want := append([]byte{12, 1}, part.Digest[:]...) // 6 steps; one part
-	want = append(want, 0xac, 0x02)                  // of 300 bytes
+	want = append(want, 0xac, 0x02)                  // the part has 300 bytes
 	want = append(want, 2, 0)                        // 1 step later; no part
 	text, err := list.MarshalText()
 	if err != nil || string(text) != base64.StdEncoding.EncodeToString(want) {

@@ -56,7 +56,7 @@ func TestRowsRefuses(t *testing.T) {
 	}
 }
 
-// TestManyRows writes more prices and returns than one object takes, and reads them again.
+// TestManyRows writes more prices and returns than fit in one object, and reads them back.
 func TestManyRows(t *testing.T) {
 	ctx := context.Background()
 	rows := make([]row, partRows+100_000)
@@ -98,7 +98,7 @@ func TestManyRows(t *testing.T) {
 	}
 }
 
-// TestSortedIsOfItsFeed asks for the prices of two feeds in turn.
+// TestSortedIsOfItsFeed checks that sorted never returns the cached rows of another feed.
 func TestSortedIsOfItsFeed(t *testing.T) {
 	l := mustLoad(t, newStore(), nil)
 	for i := range 3 {
@@ -123,12 +123,12 @@ func TestSortedRefuses(t *testing.T) {
 
 func FuzzRows(f *testing.F) {
 	f.Add(appendRows(nil, []row{{id: 1}, {id: 300, price: market.U128{Hi: 1}}}))
-	f.Add([]byte{2, 1, 0, 0, 0}) // an id twice
+	f.Add([]byte{2, 1, 0, 0, 0}) // an id that occurs twice
 	f.Add([]byte{1, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
 		0xff, 0xff})
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0x0f})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		// Ask for every id that could be there.
+		// Ask for every id that the input could contain.
 		var asked []row
 		for id := uint64(1); id <= 1000; id++ {
 			asked = append(asked, row{id: id})

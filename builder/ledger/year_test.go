@@ -10,9 +10,9 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// keptOfYear returns the times that are kept at T when a snapshot was built at
-// every mark of the year before. A test may leave out the 50,000 others: what
-// is kept does not depend on what lies between (TestBasesAgainstModel).
+// keptOfYear returns the times that are kept at T if a snapshot was built every ten minutes of the
+// preceding year. A test may omit the other 50,000 snapshots, because the kept times do not depend
+// on them (TestBasesAgainstModel).
 func keptOfYear(T time.Time) (times []time.Time) {
 	for t := T.Add(-dailyAge); t.Before(T); t = t.Add(artifacts.Step) {
 		zone := zoneOf(T, t)
@@ -23,8 +23,8 @@ func keptOfYear(T time.Time) (times []time.Time) {
 	return times
 }
 
-// flicker gives prices to a few assets, some of which come and go all the
-// time, and some of which are away for months.
+// flicker generates prices for a few assets, some of which come and go all the time, and some of
+// which are absent for months.
 type flicker struct {
 	random *rand.Rand
 	here   [24]bool
@@ -45,9 +45,9 @@ func (f *flicker) prices() map[string]market.U128 {
 	return prices
 }
 
-// TestYear builds what is kept of a whole year and goes on from there, mark
-// after mark, over the turn of a day. Every base is the model's; no build reads
-// more price objects than two a window; the root stays small.
+// TestYear builds the kept snapshots of a whole year and then every snapshot from one day into the
+// next. Every base must equal the model's, no build may read more than two price objects per
+// window, and the root must stay small.
 func TestYear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: 2,700 builds take seconds")
