@@ -20,7 +20,7 @@ func TestChangeOf(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		totals []ledger.Total
-		base   time.Duration // how long before the newest
+		base   time.Duration // how much earlier than the newest total
 		value  string
 	}{
 		{"alone", []ledger.Total{total(0, "5")}, 0, "0"},
@@ -45,7 +45,7 @@ func TestChangeOf(t *testing.T) {
 	}
 }
 
-// TestPercentChange holds the integers against the model.
+// TestPercentChange compares the results with those of the model.
 func TestPercentChange(t *testing.T) {
 	digits := rapid.StringMatching(`[0-9]{1,60}`)
 	rapid.Check(t, func(t *rapid.T) {

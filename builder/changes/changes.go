@@ -1,6 +1,7 @@
-// Package changes lists what changed in the directory since the previous snapshot, and adds this to
-// the changes that the previous snapshot has (go doc ./artifacts, "Changes"). The ledger holds the
-// previous snapshot's directory in parts, so a build without changes reads and writes nothing.
+// Package changes lists what changed in the directory since the previous snapshot, and adds these
+// changes to those that the previous snapshot lists (go doc ./artifacts, "Changes"). The ledger
+// holds the previous snapshot's directory in parts, so a build without changes reads and writes
+// nothing.
 package changes
 
 import (

@@ -13,7 +13,7 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// objects are the objects that a Builder has put, by key.
+// objects holds the objects that a Builder has put, by key.
 type objects map[artifacts.Key][]byte
 
 func (o objects) Get(_ context.Context, key artifacts.Key, _ int64) ([]byte, artifacts.Version, error) {
@@ -23,13 +23,14 @@ func (o objects) Get(_ context.Context, key artifacts.Key, _ int64) ([]byte, art
 	return nil, "", artifacts.ErrNotFound
 }
 
-// TestMax: if a snapshot would hold more than Max changes, whole days leave, oldest first, and since rises to the
-// last ten minutes of the last of them. If the snapshot's own day has too many, the list begins again.
+// TestMax checks that a snapshot that would list more than Max changes drops whole days, oldest
+// first, and that Since then becomes the last ten minutes of the last dropped day. If the
+// snapshot's own day has too many changes, the list starts over.
 func TestMax(t *testing.T) {
 	put, rows := objects{}, map[string]int{}
 	b := &Builder{Reader: put, Ledger: must.Get(ledger.Load(t.Context(), put, nil))(t), Max: 3,
 		Put: func(table *render.Table) (artifacts.View, error) {
-			// The views have no objects, so that a table has the rows of its snapshot alone.
+			// The views have no objects, so a table has only the rows of its own snapshot.
 			rows[table.Collection] += len(table.Orders[0].Keys)
 			return artifacts.View{Collection: table.Collection, Sort: artifacts.ChangesSort,
 				Rows: rows[table.Collection]}, nil
@@ -45,7 +46,7 @@ func TestMax(t *testing.T) {
 	for i, c := range []struct {
 		time  string
 		names []string
-		want  string // since, the number of changes of the snapshot, and the days with theirs
+		want  string // Since, Count, and each day with its number of changes
 	}{
 		{"2026-11-20T22:00:00Z", []string{"a"}, "20T22:00 0"},
 		{"2026-11-20T23:00:00Z", []string{"b", "a"}, "20T22:00 2 2026-11-20:2"},

@@ -18,7 +18,7 @@ import (
 	"example.com/marketdata/builder/render"
 )
 
-// The number of intervals that a block spans, for the longest window and for the others.
+// The number of intervals that a block spans. The longest window has longer blocks than the others.
 // builder/README.md, "Costs", gives the reasons. A block of the first three windows must end before
 // its points are thinned out, which is within 24 hours or within 60 days.
 const (
@@ -47,7 +47,7 @@ type Builder struct {
 	Head *artifacts.Manifest
 	Has  func(artifacts.Ref) bool
 	// As, if set, limits the views to the points in this manifest. The ledger may have more points
-	// than the manifest, after an older past was imported or a price list was repaired.
+	// than the manifest, after older prices were imported or a price list was repaired.
 	As *artifacts.Manifest
 
 	own []ledger.Point // the points at T
@@ -57,8 +57,8 @@ type Builder struct {
 
 // Views makes and puts the views. They are a pure function of the ledger after T. Views reuses the
 // head's unchanged blocks, the earlier points of the last block, and the listing. If the head has
-// no views, or its views do not match the ledger because an older past was added or an object was
-// lost, Views rebuilds the window from the ledger's prices.
+// no views, or its views do not match the ledger because older prices were imported or an object
+// was lost, Views rebuilds the window from the ledger's prices.
 func (c *Builder) Views(ctx context.Context) (all []artifacts.View, err error) {
 	if c.own, err = c.Root.Points(ctx, c.Reader, c.Time); err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func (c *Builder) follows(w *artifacts.HistoryWindow) bool {
 		want = want[:n-1]
 	}
 	// Any further points of the head must have left the window. They may also be missing from the
-	// ledger because an older past was added that gave no points itself.
+	// ledger because an import added older snapshots that gave no points themselves.
 	older := len(have) - len(want)
 	return older >= 0 && slices.EqualFunc(have[older:], want, time.Time.Equal) &&
 		(older == 0 || have[older-1].Before(w.First(c.Time)))
@@ -274,8 +274,8 @@ type oldRow struct {
 }
 
 // block gathers the points for the given times. It takes them from old, if old is not nil, and the
-// rest from the ledger. It omits points that the ledger has lost. After builder repair has put them
-// back, the next snapshot includes them.
+// rest from the ledger. It omits points that the ledger has lost. After builder repair has restored
+// them, the next snapshot includes them.
 func (c *Builder) block(ctx context.Context, old *artifacts.View, times []time.Time) (*block, error) {
 	out := &block{}
 	if old != nil {
