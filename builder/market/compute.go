@@ -104,7 +104,7 @@ type Result struct {
 	TotalMarketCap, TotalVolume uint256.Int
 	// Categories and Chains are the listed groups.
 	Categories, Chains []ListedGroup
-	// Groups are the newest market snapshots after T, which the ledger stores.
+	// Groups are the newest market snapshots as of T, which the ledger stores.
 	Groups map[string]map[uint64]GroupMarket
 }
 

@@ -10,14 +10,14 @@ import (
 	"github.com/holiman/uint256"
 )
 
-// The numbers of decimals for each kind of field (FEED.md, "Numbers").
+// The number of decimals of each kind of field (FEED.md, "Numbers").
 const (
 	PriceDecimals   = 18
 	MoneyDecimals   = 8 // market caps, volumes, totals, fees
 	PercentDecimals = 12
 )
 
-// The maximum numbers of integer digits in a feed's values (FEED.md, "Numbers").
+// The maximum number of integer digits of each kind of field in a feed (FEED.md, "Numbers").
 const (
 	PriceIntDigits = 18
 	MoneyIntDigits = 28
@@ -163,9 +163,9 @@ func parseExponent(s []byte) (e int, ok bool) {
 	return e, true
 }
 
-// AppendDecimal appends u, in units of the last of the given number of decimals, in plain notation
-// (FEED.md, "Numbers"). The result has no exponent, no trailing zeros after the decimal point, and
-// no decimal point without digits after it.
+// AppendDecimal appends u / 10^decimals in plain notation (FEED.md, "Numbers"). The result has no
+// exponent, no trailing zeros after the decimal point, and no decimal point without digits after
+// it.
 func AppendDecimal(dst []byte, u U128, decimals int) []byte {
 	if u.Hi == 0 {
 		return appendPoint(dst, strconv.AppendUint(make([]byte, 0, 20), u.Lo, 10), decimals)
@@ -277,7 +277,7 @@ func PercentChange(price, base U128) (p Percent) {
 	return p
 }
 
-// MaxDigits is the maximum length of a number that is computed exactly. No provider writes a longer
+// MaxDigits is the maximum length of a number that is computed exactly. No provider sends a longer
 // one.
 const MaxDigits = 200
 

@@ -85,7 +85,8 @@ func TestPercentChangeAgainstModel(t *testing.T) {
 }
 
 func TestPercentChangeHalves(t *testing.T) {
-	// base 2e14·k makes each unit of the price's last place half a unit of the percentage's.
+	// With the base 2e14, a unit in the price's last place is half a unit in the percentage's last
+	// place.
 	for _, c := range []struct {
 		price uint64
 		want  string
@@ -137,10 +138,10 @@ func FuzzParseDecimal(f *testing.F) {
 	})
 }
 
-// TestPrefix: prefixes order as numbers do, ties aside.
+// TestPrefix checks that prefixes have the order of the numbers, apart from ties.
 func TestPrefix(t *testing.T) {
 	u128 := rapid.Custom(func(t *rapid.T) U128 {
-		shift := rapid.IntRange(0, 127).Draw(t, "shift") // of every length
+		shift := rapid.IntRange(0, 127).Draw(t, "shift") // for numbers of every length
 		u := U128{rapid.Uint64().Draw(t, "high"), rapid.Uint64().Draw(t, "low")}
 		for range shift {
 			u.Hi, u.Lo = u.Hi>>1, u.Lo>>1|u.Hi<<63

@@ -33,7 +33,7 @@ func marketTable(f *market.Feed, r *market.Result) *Table {
 		return Order{Sort: sort, Prefix: func(q int32) uint64 { return at(q).Prefix() },
 			Compare: func(a, b int32) int { return at(a).Cmp(at(b)) }}
 	}
-	// Rank 0 minus 1 is the highest number, so unranked rows come last.
+	// Rank 0 minus 1 wraps around to the highest number, so unranked rows come last.
 	place := func(q int32) uint64 { return uint64(rank(int(q)) - 1) }
 	t.Orders = []Order{
 		{Sort: "rank", Prefix: place, Compare: func(a, b int32) int { return cmp.Compare(place(a), place(b)) },

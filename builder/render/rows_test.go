@@ -16,7 +16,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestString holds the escaping against the model, and against what a JSON reader makes of it.
+// TestString compares the escaping with the model, and checks that a JSON parser restores the
+// string.
 func TestString(t *testing.T) {
 	check := func(s string) error {
 		got := string(artifacts.AppendString(nil, s))
@@ -87,7 +88,7 @@ func golden(t *testing.T) (*market.Feed, *market.Result) {
 			{ID: 7, Name: "Chain", DisplayName: "The Chain", Slug: "chain", EVMChainID: ptr(uint64(0)), Native: 0,
 				Active: true},
 			{ID: 8, Name: "Other", DisplayName: "Other", Slug: "other", Native: -1, Active: true},
-			{ID: 9, Name: "Unlisted", DisplayName: "U", Slug: "(A)B", Native: 1}, // of a-b: (A)B has its words
+			{ID: 9, Name: "Unlisted", DisplayName: "U", Slug: "(A)B", Native: 1}, // platform a-b: (A)B has the same words
 			{ID: 10, Name: "Higher", Slug: "a_b", Native: -1},
 		},
 	}
@@ -101,7 +102,7 @@ func golden(t *testing.T) (*market.Feed, *market.Result) {
 		r.Bases[w][0] = price(t, fmt.Sprint(50000+10000*(w%3)))
 		r.Ages[w] = []uint16{uint16(market.WindowLengths[w] / artifacts.Step), 0}
 	}
-	r.Ages[3] = []uint16{129, 130} // nine tenths of 24 hours are 129.6 steps
+	r.Ages[3] = []uint16{129, 130} // nine tenths of 24 hours is 129.6 steps
 	r.Change24h[0] = market.PercentChange(f.Quotes[0].Price, r.Bases[3][0])
 	cap := wide(sum(t, "1265000000000.5"))
 	r.Categories = []market.ListedGroup{{Group: 0,
@@ -115,8 +116,8 @@ func golden(t *testing.T) (*market.Feed, *market.Result) {
 	return f, r
 }
 
-// TestRows compares every kind of row with what INTERFACE.md, "Envelope", and
-// the tables behind it want, byte by byte.
+// TestRows compares every kind of row, byte by byte, with the form that INTERFACE.md, "Envelope",
+// and the tables after it require.
 func TestRows(t *testing.T) {
 	tables := slices.Collect(Tables(golden(t)))
 	const (

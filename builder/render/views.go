@@ -25,7 +25,7 @@ const (
 type Table struct {
 	Collection string
 	Rows       [][]byte
-	Tails      [][]byte // assets only
+	Tails      [][]byte // nil if the collection has no tails
 	IDs        []uint64
 	Orders     []Order
 	// TailsByID means that only the view by id has the tails.
@@ -124,8 +124,8 @@ func Tables(f *market.Feed, r *market.Result) iter.Seq[*Table] {
 	}
 }
 
-// names holds the assets' folded texts and the assets sorted by each. Assets and
-// quotes share these orders.
+// names holds the folded names, symbols and slugs of the assets and, for each of the three, the
+// assets in its order. The tables of assets and quotes share these orders.
 type names struct{ name, symbol, slug texts }
 
 type texts struct {
@@ -179,7 +179,7 @@ func assetTable(f *market.Feed, r *market.Result, of *names) *Table {
 		Orders: []Order{
 			{Sort: "id", Index: true}, of.name.order("name", true), of.symbol.order("symbol", true),
 			of.slug.order("slug", true),
-			// Rank 0 minus 1 is the highest number, so unranked rows come last.
+			// Rank 0 minus 1 wraps around to the highest number, so unranked rows come last.
 			{Sort: "rank", Last: unranked,
 				Compare: func(a, b int32) int { return cmp.Compare(r.Rank[a]-1, r.Rank[b]-1) }},
 		},
@@ -525,8 +525,7 @@ func (c *cutter) fence(i int) artifacts.Fence {
 	return artifacts.Fence{Key: string(c.s.key(c.s.runAt(i)))}
 }
 
-// shard sets the value of in to the rows at positions from (inclusive) through to (exclusive) of
-// the order. It reuses the memory of in.
+// shard sets in to the rows at positions [from, to) in the order. It reuses the memory of in.
 func (c *cutter) shard(in *artifacts.ShardRows, from, to int) {
 	order, runStart := c.s.order, c.s.runStart
 	run := c.s.runAt(from)

@@ -12,14 +12,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// randomTable has enough rows for several shards, and sometimes objects, with
-// few different keys, so that runs cross their borders.
+// randomTable returns a table with enough rows for several shards, and sometimes several objects,
+// and with few different keys, so that runs cross shard and object boundaries.
 func randomTable(t *rapid.T) Table {
 	n := rapid.SampledFrom([]int{0, 1, 2, 127, 128, 129, 300, RowsPerShard * ShardsPerObject,
 		RowsPerShard*ShardsPerObject + 1}).Draw(t, "rows")
 	kinds := rapid.SampledFrom([]int{1, 3, 50, 100_000}).Draw(t, "kinds")
 	seed := rapid.Uint64().Draw(t, "seed")
-	random := func(i int) int { // an even spread, cheaper than a draw each
+	random := func(i int) int { // evenly distributed, and cheaper than a draw for each row
 		x := (uint64(i) + 1) * (seed | 1) * 0x9e3779b97f4a7c15
 		return int(x>>33) % kinds
 	}
@@ -61,7 +61,7 @@ func randomTable(t *rapid.T) Table {
 	return table
 }
 
-// slowOrder sorts a table's rows in the plainest way.
+// slowOrder sorts a table's rows in the simplest way.
 func slowOrder(t *Table, o *Order) (rows []int, same func(a, b int) bool) {
 	var compare func(a, b int) int
 	switch {
@@ -80,7 +80,7 @@ func slowOrder(t *Table, o *Order) (rows []int, same func(a, b int) bool) {
 	return rows, func(a, b int) bool { return compare(a, b) == 0 }
 }
 
-// TestViews reads back what was cut and holds it against the plain order.
+// TestViews reads the views back and compares them with the simple order.
 func TestViews(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table := randomTable(t)
@@ -127,7 +127,7 @@ func TestViews(t *testing.T) {
 	})
 }
 
-// checkMembers reads back the runs of groups.
+// checkMembers reads the runs of groups back and checks them.
 func checkMembers(t *rapid.T, table *Table, v *artifacts.View, bodies [][]byte) {
 	m := &table.Members[0]
 	if v.Sort != m.Sort || v.Rows != len(m.Rows) || v.Runs != len(m.Keys) {
