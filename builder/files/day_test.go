@@ -18,8 +18,8 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// fullDay is a ledger on disk with a price of each asset in each snapshot of a day. Some of these have
-// the same prices.
+// fullDay returns a ledger on disk with a price for each asset in each snapshot of a day. Some of
+// the snapshots have the same prices.
 func fullDay(tb testing.TB, assets int, day time.Time) (artifacts.Store, *ledger.Ledger) {
 	const different = 6
 	s := must.Get(dirstore.Open(tb.TempDir(), dirstore.Options{}))(tb)
@@ -61,7 +61,8 @@ func fullDay(tb testing.TB, assets int, day time.Time) (artifacts.Store, *ledger
 	return s, must.Get(ledger.Load(tb.Context(), s, &ref))(tb)
 }
 
-// memory is a figure of this process's, in MiB, where the system tells.
+// memory returns one of this process's memory figures in MiB, or 0 if the system does not report
+// it.
 func memory(name string) (mib float64) {
 	b, _ := os.ReadFile("/proc/self/status")
 	_, rest, _ := strings.Cut(string(b), name+":")
@@ -69,8 +70,8 @@ func memory(name string) (mib float64) {
 	return mib / 1024
 }
 
-// BenchmarkDay writes the prices of a day in which every snapshot has a price of every asset, and
-// shows how much more memory that takes than before.
+// BenchmarkDay writes the prices of a day in which every snapshot has a price for every asset, and
+// reports by how much that increases the process's memory.
 func BenchmarkDay(b *testing.B) {
 	for _, assets := range []int{20_000, 1_000_000} {
 		b.Run(fmt.Sprint(assets), func(b *testing.B) {
@@ -82,7 +83,7 @@ func BenchmarkDay(b *testing.B) {
 				return ref, s.Put(ctx, artifacts.FileKey(ref.Digest), data)
 			}
 			debug.FreeOSMemory()
-			_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // the peak begins anew
+			_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // resets the peak
 			before := memory("VmRSS")
 			for b.Loop() {
 				w.list.Items = nil

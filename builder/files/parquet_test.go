@@ -18,7 +18,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestNulls: nulls are read back as nulls wherever they stand.
+// TestNulls checks that nulls are read back as nulls, wherever they occur.
 func TestNulls(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var want []bool
@@ -44,7 +44,8 @@ func TestNulls(t *testing.T) {
 	})
 }
 
-// TestComputed: figures of up to 36 digits are written exactly, longer ones as null.
+// TestComputed checks that figures with up to 36 digits are written exactly, and longer ones as
+// null.
 func TestComputed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u := market.U128{Hi: rapid.Uint64().Draw(t, "hi"), Lo: rapid.Uint64().Draw(t, "lo")}
@@ -69,9 +70,10 @@ func TestComputed(t *testing.T) {
 	})
 }
 
-// TestBounds: the footer has no bounds of decimals, which parquet-go orders as unsigned bytes (its issue
-// 592), and keeps the others. The changes -10, 0 and 10 are those of the report: a reader that believed
-// the minimum 0 and the maximum -10 would find no fall among them.
+// TestBounds checks that the footer has no bounds for decimals, which parquet-go compares as
+// unsigned bytes (its issue 592), but keeps all other bounds. The changes -10, 0 and 10 come from
+// that issue: a reader that trusted the minimum 0 and the maximum -10 would find no negative
+// change.
 func TestBounds(t *testing.T) {
 	var out bytes.Buffer
 	at := make([]places, batch)
@@ -104,8 +106,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestFrameSize: a file of lines is one frame of zstd that says how long its text is, so that decoders of
-// one call can read it (python-zstd 53, createrepo_c 415).
+// TestFrameSize checks that a file of lines is one zstd frame that states its decompressed size, so
+// that decoders that take a whole file in one call can read it (python-zstd 53, createrepo_c 415).
 func TestFrameSize(t *testing.T) {
 	var file []byte
 	w := &Writer{Put: func(_ context.Context, data []byte) (artifacts.Ref, error) {

@@ -19,7 +19,7 @@ import (
 
 var at = time.Date(2026, 11, 21, 7, 20, 0, 0, time.UTC)
 
-// manifest is a small one of time t, with one object that o puts.
+// manifest returns a small manifest for the time when. It has one object, which o puts.
 func manifest(t *testing.T, o *Objects, when time.Time, body string) *artifacts.Manifest {
 	t.Helper()
 	ref := must.Get(o.Put(t.Context(), []byte(body)))(t)
@@ -42,7 +42,7 @@ func objectsOf(t *testing.T, h *Head, s artifacts.Store) *Objects {
 
 func noStep(string) {}
 
-// TestOrder: nothing is named before it is durable.
+// TestOrder checks that nothing is named before it is durable.
 func TestOrder(t *testing.T) {
 	var calls []string
 	s := faultstore.New(memstore.New(), func(op faultstore.Op) faultstore.Decision {
@@ -68,7 +68,7 @@ func TestOrder(t *testing.T) {
 		t.Errorf("pointer %+v", p)
 	}
 
-	// The second one puts what is new only, and follows the first.
+	// The second publication puts only new objects, and follows the first.
 	h, calls = readHead(t, s), nil
 	o = objectsOf(t, h, s)
 	again := manifest(t, o, at.Add(artifacts.Step), "shards of some kind")
@@ -88,8 +88,9 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestLogOrder: in a signed store the pointer moves when the log is whole up to the one before and the
-// next tiles are there; the checkpoint follows, once they are durable.
+// TestLogOrder checks that in a signed store the pointer moves once the log is complete up to the
+// previous publication and the next tiles are put, and that the checkpoint follows once these tiles
+// are durable.
 func TestLogOrder(t *testing.T) {
 	var calls []string
 	key := must.Get(artifacts.NewSignKey(rand.Reader))(t)
@@ -117,8 +118,9 @@ func TestLogOrder(t *testing.T) {
 	}
 }
 
-// TestLogUnwritable: the first and later publications find out before the pointer moves that nothing,
-// or not everything, can be written below log/ (D10); what fails behind it is told, and made up for.
+// TestLogUnwritable checks that the first and later publications fail before the pointer moves if
+// they cannot write everything under log/ (D10). A failure after the pointer has moved is reported,
+// and the next publication writes the missing part.
 func TestLogUnwritable(t *testing.T) {
 	for name, denied := range map[string]func(op faultstore.Op) bool{
 		"all":     func(op faultstore.Op) bool { return strings.HasPrefix(op.Key.String(), "log/") },
@@ -177,11 +179,11 @@ func TestLogUnwritable(t *testing.T) {
 	}
 }
 
-// now is the timing of a publisher whose clock stands.
+// now returns the timing of a publisher whose clock is stopped.
 func now(at time.Time) Timing { return Timing{Now: func() time.Time { return at }} }
 
-// TestActivateAt: a snapshot waits for a time, by the clock of the swap, unless the one
-// before is missing or too old.
+// TestActivateAt checks that a snapshot gets an activation time, relative to the time of the swap,
+// unless the previous snapshot is missing or too old.
 func TestActivateAt(t *testing.T) {
 	s := memstore.New()
 	for _, c := range []struct {
@@ -217,7 +219,7 @@ func TestLost(t *testing.T) {
 	if got := readHead(t, s).Pointer; got.Nonce != winner.Nonce || got.Sequence != 1 {
 		t.Errorf("published %+v, want %+v", got, winner)
 	}
-	// A pointer that was taken away meanwhile is no reason to begin anew.
+	// A pointer that was removed in the meantime is not replaced.
 	h = readHead(t, s)
 	ok(t, s.Delete(t.Context(), artifacts.CurrentKey))
 	if _, err = h.Publish(t.Context(), mine, m, now(at), noStep); !errors.As(err, &lost) || lost.Head.Pointer != nil {
@@ -225,8 +227,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestReadHead: a manifest that gc took after the pointer moved on is read
-// anew; one that is missing or broken is an error, never "no snapshot".
+// TestReadHead checks that ReadHead starts again if gc removed the manifest after the pointer had
+// moved, and that a missing or broken manifest is an error, never "no snapshot".
 func TestReadHead(t *testing.T) {
 	s := memstore.New()
 	publish := func(when time.Time) *artifacts.Pointer {
@@ -268,7 +270,7 @@ func TestReadHead(t *testing.T) {
 	}
 }
 
-// TestTooLarge: what readers would refuse is not published.
+// TestTooLarge checks that nothing that readers would refuse is published.
 func TestTooLarge(t *testing.T) {
 	s := memstore.New()
 	h := readHead(t, s)

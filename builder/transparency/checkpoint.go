@@ -20,8 +20,8 @@ type Checkpoint struct {
 // Origin returns the name of a store's log. store is the store's identity.
 func Origin(store string) string { return "marketdata/" + store }
 
-// treeLine is the first line that package tlog writes for a tree. A checkpoint has its origin in
-// that line.
+// treeLine is the first line that package tlog writes for a tree. A checkpoint has the log's origin
+// in place of that line.
 const treeLine = "go.sum database tree\n"
 
 // Text returns the checkpoint without signatures.

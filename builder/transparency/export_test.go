@@ -1,4 +1,4 @@
 package transparency
 
-// Key names a tile.
+// Key returns the key of a tile.
 var Key = key

@@ -21,7 +21,8 @@ import (
 
 const store = "0123456789abcdef0123456789abcdef"
 
-// pointer is that of the n-th publication, from 1, in a log of that size and root.
+// pointer returns the pointer of publication n, counting from 1, for a log with the given size and
+// root.
 func pointer(n int64, tree tlog.Tree) *artifacts.Pointer {
 	return &artifacts.Pointer{
 		Format: artifacts.Format, Store: store, Sequence: uint64(n), Nonce: "n", Published: buildtest.Epoch,
@@ -31,7 +32,8 @@ func pointer(n int64, tree tlog.Tree) *artifacts.Pointer {
 	}
 }
 
-// logOf makes a store with a log of n leaves by package tlog alone, with the pointer of the last.
+// logOf returns a store with a log of n leaves that is made with package tlog alone, and the
+// pointer of the last publication.
 func logOf(t *testing.T, n int64) (*memstore.Store, *artifacts.Pointer) {
 	t.Helper()
 	s := memstore.New()
@@ -64,8 +66,8 @@ func logOf(t *testing.T, n int64) (*memstore.Store, *artifacts.Pointer) {
 
 var ok = must.OK
 
-// TestTileBoundaries appends to logs whose last tiles are almost full, on each level: an independent
-// client reads the result, also without the partial tiles that are superseded.
+// TestTileBoundaries appends to logs whose last tiles are almost full, at each level. An
+// independent client must be able to read the result, even without the superseded partial tiles.
 func TestTileBoundaries(t *testing.T) {
 	sizes := []int64{1, 254, 510}
 	if !testing.Short() {
@@ -79,7 +81,7 @@ func TestTileBoundaries(t *testing.T) {
 			signed := buildtest.Signed(s)
 			grown := must.Get(transparency.Append(t.Context(), signed, store, last, transparency.LeafOf(next)))(t)
 			ok(t, grown.Write(t.Context(), signed))
-			ok(t, grown.Write(t.Context(), signed)) // a second time is harmless
+			ok(t, grown.Write(t.Context(), signed)) // repeating the write is harmless
 			next.Log, last = &artifacts.LogHead{Size: grown.N, Root: artifacts.Digest(grown.Hash)}, next
 			want = append(want, buildtest.Leaf(next))
 		}
@@ -100,8 +102,8 @@ func TestTileBoundaries(t *testing.T) {
 	}
 }
 
-// TestSettle: what the pointer says is written if the tiles lead to it; everything else is an error,
-// and nothing is written.
+// TestSettle checks that Settle writes the pointer's leaf if the tiles and the leaf have the
+// pointer's root, and that anything else is an error and writes nothing.
 func TestSettle(t *testing.T) {
 	before, _ := logOf(t, 4)
 	_, last := logOf(t, 5)
@@ -149,7 +151,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// damage deletes, cuts, or flips a byte of each object, by dice.
+// damage randomly deletes or truncates each object, or flips one of its bytes.
 func damage(t *testing.T, s artifacts.Store, dice *rand.Rand, keys []artifacts.Key) {
 	t.Helper()
 	for _, key := range keys {
@@ -166,9 +168,10 @@ func damage(t *testing.T, s artifacts.Store, dice *rand.Rand, keys []artifacts.K
 	}
 }
 
-// TestMend damages any objects of logs of many sizes. With a copy, all is as it was; without one,
-// tiles always are if the entries are whole, entries if the snapshots are known, and else all but
-// the damaged entries; whatever happens, nothing else changes, and what is left is named.
+// TestMend damages random objects of logs of many sizes. With a copy, Mend must restore everything.
+// Without one, it must restore tiles if all entries are intact, entries if their snapshots are
+// known, and otherwise everything but the damaged entries. It must never change anything else, and
+// must return the keys of the parts that it cannot restore.
 func TestMend(t *testing.T) {
 	for i, n := range []int64{1, 2, 7, 8, 255, 256, 257, 300, 511, 512, 513, 800} {
 		whole, last := logOf(t, n)
@@ -193,7 +196,7 @@ func TestMend(t *testing.T) {
 			}
 			return some
 		}
-		lost := func(keys []artifacts.Key) (lost []artifacts.Key) { // the last ones' snapshots may be known
+		lost := func(keys []artifacts.Key) (lost []artifacts.Key) { // the snapshots of the last entries may be known
 			for _, key := range keys {
 				if full := !strings.Contains(key.String(), ".p/"); full || n%256 > known+1 {
 					lost = append(lost, key)
@@ -246,8 +249,8 @@ func TestMend(t *testing.T) {
 	}
 }
 
-// TestMendFromOlderCopy: of a log that is gone, an older copy has the first leaves, and the retained
-// snapshots have the last.
+// TestMendFromOlderCopy checks that Mend restores a lost log if an older copy has its first leaves
+// and the retained snapshots provide the last ones.
 func TestMendFromOlderCopy(t *testing.T) {
 	for n := int64(250); n < 270; n++ {
 		whole, last := logOf(t, n)
@@ -288,7 +291,8 @@ func sameFiles(t *testing.T, a, b artifacts.Store) bool {
 	return len(names(a)) == len(names(b))
 }
 
-// FuzzProof: whatever a file says, Verify answers, and takes none that it did not write itself.
+// FuzzProof checks that Verify returns an error for every file, since no file of the fuzzer has a
+// valid signature.
 func FuzzProof(f *testing.F) {
 	f.Add([]byte("{}"))
 	f.Add((&transparency.Proof{Format: 1, Checkpoint: "marketdata/x\n1\n"}).Encode())

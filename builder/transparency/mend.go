@@ -9,11 +9,11 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// Mend finds the missing and damaged parts of the log that the pointer p names, or, if p has none,
-// its checkpoint. It passes each part that it can restore to put, and returns the keys of the
-// others. It learns the leaves from bundles and lowest tiles, in the store and in copies, and from
-// the snapshots that m retains, and computes everything else. If no combination has the log's root,
-// solved is false, and Mend puts nothing.
+// Mend finds the missing and damaged parts of the log that the pointer p names or, if p names none,
+// that the checkpoint names. It passes each part that it can restore to put, and returns the keys
+// of the remaining ones. It learns the leaves from bundles and lowest tiles, in the store and in
+// copies, and from the snapshots that m retains, and computes everything else. If no combination of
+// leaves has the log's root, solved is false, and Mend puts nothing.
 func Mend(ctx context.Context, s artifacts.ObjectReader, p *artifacts.Pointer, m *artifacts.Manifest,
 	copies []artifacts.ObjectReader, put func(key artifacts.Key, b []byte) error,
 ) (left []artifacts.Key, solved bool, err error) {
