@@ -162,7 +162,7 @@ func (im *Import) Add(ctx context.Context, s Snapshot) (accepted []Figures, err 
 		}
 	}
 	// turn has already completed the intervals that are over. Completing them again would reopen
-	// their blocks without the columns that no store keeps.
+	// their blocks, and a block that is too old to be stored would come back without its columns.
 	return accepted, im.add(ctx, Snapshot{Time: s.Time, Figures: accepted})
 }
 

@@ -166,7 +166,7 @@ func (b *Builder) Add(ctx context.Context, s Snapshot) error {
 	return b.add(ctx, s)
 }
 
-// add is the second half of Add. It follows the completion of earlier hours and days.
+// add is the part of Add that follows the completion of earlier hours and days.
 func (b *Builder) add(ctx context.Context, s Snapshot) error {
 	b.last = s.Time
 	of := column{time: s.Time, cells: make([]cell, len(s.Figures))}
@@ -419,10 +419,11 @@ func (b *block) set(r *row, at int, t time.Time, c cell, fill fill) {
 	}
 }
 
-// interval returns the column of the block to for the interval from begin to end, which is over and
-// is longer than b's intervals. The column's candles are made from all snapshots in the interval.
-// Its moments come from the snapshot for which to already has a column, or from the first snapshot
-// if to has no column yet.
+// interval returns a column for a coarser block, which is the parameter to. The column covers the
+// time from begin to end, which is one of the coarser block's intervals and is over. Its candles
+// are made from all of b's snapshots in that time. If the coarser block already has a column for
+// the interval, the moments come from the snapshot of that column, and otherwise from the first
+// snapshot.
 func (b *block) interval(begin, end time.Time, to *block) (of column) {
 	from := upTo(b.times, func(t time.Time) bool { return !t.Before(begin) })
 	past := upTo(b.times, func(t time.Time) bool { return !t.Before(end) })

@@ -70,7 +70,7 @@ const (
 )
 
 // Report counts the rows that were read, by what happened to them. Moments returns the rows that
-// only Rows counts.
+// are counted in Rows but in no other field.
 type Report struct {
 	// Rows is the number of rows. Blank lines and headers do not count.
 	Rows int `json:"rows"`
@@ -93,7 +93,7 @@ type Report struct {
 type Rows struct {
 	// Report is complete once the iteration over Moments has ended.
 	Report Report
-	// Files are the file names. Figures.File is an index into it.
+	// Files are the file names. Figures.File is an index into Files.
 	Files []string
 
 	opts   Options

@@ -20,15 +20,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawn is a row as a test draws it. Text is its price as the file has it.
+// drawn is a random row. Text is its price as written in the file.
 type drawn struct {
 	Key  int
 	Unix int64
 	Text string
 }
 
-// TestMoments: whatever the order of rows, the kind of file, the number of files and of pieces that are
-// sorted, each asset has in each ten minutes the row with the earliest time, of equal times the first.
+// TestMoments checks that each asset gets, for each ten minutes, the row with the earliest time, or
+// the first of several with that time, whatever the order of the rows, the kind of file, and the
+// numbers of files and of sorted pieces.
 func TestMoments(t *testing.T) {
 	was := chunkRows
 	defer func() { chunkRows = was }()
@@ -119,7 +120,7 @@ func fileOf(tb rapid.TB, name string, rows []drawn) []byte {
 	return b.Bytes()
 }
 
-// TestParquetTypes: each type that may hold a value means what its text does.
+// TestParquetTypes checks that a value of any supported type is read like the same value as text.
 func TestParquetTypes(t *testing.T) {
 	type row struct {
 		Key    string   `parquet:"key"`
@@ -156,7 +157,8 @@ func TestParquetTypes(t *testing.T) {
 	}
 }
 
-// TestUnreadable: a file that is not what its name says is an error, which names it.
+// TestUnreadable checks that a file whose content does not match its extension is an error that
+// names the file.
 func TestUnreadable(t *testing.T) {
 	for name, c := range map[string]struct{ text, says string }{
 		"empty.csv":     {"", "want a first line with the names of the columns"},
@@ -189,7 +191,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestParseTime has the forms that spreadsheets and programs write.
+// TestParseTime checks the forms that spreadsheets and programs write.
 func TestParseTime(t *testing.T) {
 	for text, want := range map[string]string{
 		"2026-01-31": "2026-01-31T00:00:00Z", "2026-01-31 12:30": "2026-01-31T12:30:00Z",
@@ -210,7 +212,7 @@ func TestParseTime(t *testing.T) {
 	}
 }
 
-// FuzzRead: no file makes Read crash, and each of its rows is in the report once.
+// FuzzRead checks that no file makes Read crash, and that the report counts each row once.
 func FuzzRead(f *testing.F) {
 	f.Add("a.csv", []byte("key,time,price\nk1,2026-01-31,1\n\"k2,2026,\n"))
 	f.Add("a.ndjson", []byte(`{"key":"k1","time":1767744000,"price":"1e-5","volume":[]}`+"\n{}\nnull\n"))
