@@ -28,7 +28,7 @@ type clock struct{ time time.Time }
 func (c *clock) now() time.Time { return c.time }
 
 func newRegistry(store artifacts.Store) (*Registry, *clock) {
-	// Off the whole second, which must not show.
+	// The fraction of a second must not appear anywhere.
 	c := &clock{start.Add(987 * time.Millisecond)}
 	return &Registry{Store: store, Now: c.now}, c
 }
@@ -38,7 +38,7 @@ func mustCreate(t *testing.T, r *Registry, req Request) Created {
 	return must.Get(r.Create(t.Context(), req))(t)
 }
 
-// stored reads the key set apart from the registry.
+// stored reads the key set without the registry.
 func stored(t *testing.T, s artifacts.Reader) *artifacts.KeySet {
 	t.Helper()
 	b, _, err := s.Get(context.Background(), artifacts.KeysKey, artifacts.MaxKeySetSize)
@@ -60,7 +60,7 @@ func put(t *testing.T, s artifacts.Store, b []byte) {
 
 var board = Request{Name: "Board", Rate: DefaultRate, Burst: DefaultBurst}
 
-// TestJSON holds the shapes of COMMANDS.md, "Reports" still.
+// TestJSON pins the shapes that COMMANDS.md, "Reports", describes.
 func TestJSON(t *testing.T) {
 	store := memstore.New()
 	r, c := newRegistry(store)
@@ -132,7 +132,7 @@ func TestCreateRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		edit func(*Request)
-		want string // "": taken
+		want string // "": accepted
 	}{
 		{"empty name", func(q *Request) { q.Name = "" }, "want 1 to 100 characters, got 0"},
 		{"100 characters", func(q *Request) { q.Name = strings.Repeat("é", 100) }, ""},
@@ -222,7 +222,7 @@ func TestRotate(t *testing.T) {
 		name    string
 		expires time.Time
 		overlap time.Duration
-		want    string // "": it is rotated
+		want    string // "": the key is rotated
 	}{
 		{"no expiry", time.Time{}, DefaultOverlap, ""},
 		{"expiry behind the overlap", week, DefaultOverlap, ""},
@@ -285,7 +285,7 @@ func TestRotate(t *testing.T) {
 // shownNowhere discards a key.
 func shownNowhere(Created) error { return nil }
 
-// operations are all that Registry can do, on the key id.
+// operations returns the operations of the Registry, applied to the key id.
 func operations(r *Registry, id string) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"create": func(ctx context.Context) error { _, err := r.Create(ctx, board); return err },
@@ -375,8 +375,8 @@ func TestConcurrentOperationsAllTakeEffect(t *testing.T) {
 
 var errFault = errors.New("fault")
 
-// fault is what happens to a call: whether it reaches the store, and what the
-// caller gets instead of the store's answer (nil: that answer).
+// fault says what happens to a call: whether it reaches the store, and which error replaces the
+// store's answer (nil: none does).
 type fault struct {
 	apply bool
 	err   error
@@ -386,14 +386,14 @@ var (
 	fine        = fault{true, nil}
 	lostRequest = fault{false, errFault}
 	lostAnswer  = fault{true, errFault}
-	// sentTwice is a client below that repeats a request whose answer was lost,
-	// and meets its own first one.
+	// sentTwice means that the store client repeated a request whose answer was lost, and that the
+	// second request conflicted with the first.
 	sentTwice = fault{true, artifacts.ErrConflict}
 	refused   = fault{false, artifacts.ErrConflict}
 )
 
-// faultyStore gives the calls of Get and Swap their faults in turn, and the
-// last of them to all that follow.
+// faultyStore applies the faults in gets and swaps to successive calls of Get and Swap. The last
+// fault also applies to all further calls.
 type faultyStore struct {
 	artifacts.Store
 	gets, swaps         []fault
@@ -441,7 +441,7 @@ func TestFaults(t *testing.T) {
 		gets, swaps []fault
 		want        error // nil: the operation succeeds
 		unknown     bool  // the error says that the outcome is unknown
-		stored      bool  // what was wanted is in the store
+		stored      bool  // the change is in the store
 		calls       int   // of Swap
 	}{
 		{name: "none", stored: true, calls: 1},
@@ -521,7 +521,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// inForce counts the keys that are in the set.
+// inForce returns how many of the keys are in the set.
 func inForce(set *artifacts.KeySet, made []Created) (n int) {
 	for _, k := range made {
 		if e := set.FindHash(artifacts.HashKey([]byte(k.Key))); e != nil && e.ID == k.ID && e.Name == k.Name {
@@ -531,8 +531,9 @@ func inForce(set *artifacts.KeySet, made []Created) (n int) {
 	return n
 }
 
-// TestCreateAll: the keys are saved once, before any of them is in the set, which other operations
-// change meanwhile. If they cannot be saved, or one does not fit, the set stays.
+// TestCreateAll checks that the keys are saved once, before any of them is in the set, even if
+// other operations change the set in the meantime. If the keys cannot be saved, or one does not
+// fit, the set does not change.
 func TestCreateAll(t *testing.T) {
 	store := memstore.New()
 	r, _ := newRegistry(store)
@@ -600,8 +601,9 @@ func TestFullSet(t *testing.T) {
 	}
 }
 
-// TestRestore loses the key set again and again. However old the copies are, the restored set goes
-// on above what edges have seen, once that is said; a newer set in the store stays.
+// TestRestore loses the key set repeatedly. However old the copies are, the restored set has a
+// higher number than edges have seen, once Restore is given that number. A newer set in the store
+// stays.
 func TestRestore(t *testing.T) {
 	store := memstore.New()
 	r, _ := newRegistry(store)
@@ -618,7 +620,7 @@ func TestRestore(t *testing.T) {
 		if round == 2 {
 			copies = append(copies, newer)
 		}
-		for _, known := range []uint64{0, newer.Number, newer.Number, 0} { // unknown at first
+		for _, known := range []uint64{0, newer.Number, newer.Number, 0} { // unknown in the first and last call
 			got := must.Get(r.Restore(t.Context(), copies, known))(t)
 			if set := stored(t, store); got.Number != set.Number || (set.Find(other.ID) != nil) != (round == 2) ||
 				set.Find(copies[0].Keys[0].ID) == nil || set.Number <= max(known, copies[0].Number) {
@@ -632,13 +634,14 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestNewest: no access that any set takes away comes back, in whatever order they are given.
+// TestNewest checks that no access that any set has removed comes back, whatever the order of the
+// sets.
 func TestNewest(t *testing.T) {
 	const never, earlier, later, now = 0, 1, 2, 3
 	at := func(n int) time.Time {
 		return []time.Time{{}, start, start.Add(time.Hour), start.Add(2 * time.Hour)}[n]
 	}
-	set := func(number uint64, times ...[2]int) *artifacts.KeySet { // of keys 1, 2 and so on: expires, revoked
+	set := func(number uint64, times ...[2]int) *artifacts.KeySet { // expiry and revocation of keys 1, 2 and so on
 		s := &artifacts.KeySet{Numbered: artifacts.Numbered{Number: number}}
 		for i, of := range times {
 			s.Keys = append(s.Keys, artifacts.KeyEntry{Hash: artifacts.Digest{byte(i + 1)}, Expires: at(of[0]),
@@ -698,7 +701,7 @@ func TestForget(t *testing.T) {
 
 func TestBrokenRandomSource(t *testing.T) {
 	r, _ := newRegistry(memstore.New())
-	r.Random = strings.NewReader(strings.Repeat("a", 70)) // a key, and half an id
+	r.Random = strings.NewReader(strings.Repeat("a", 70)) // enough for a key and half an id
 	if _, err := r.Create(t.Context(), board); err == nil || !strings.Contains(err.Error(), "random source") {
 		t.Errorf("got %v", err)
 	}

@@ -15,10 +15,11 @@ import (
 const restoreStep = 1000
 
 // Newest returns the index of the set with the highest number, or of the first such set, and a copy
-// of that set without any access that another set took away. In the copy, each key is revoked, or
-// expires, as early as in any of the sets. A key is also revoked if one of others lacks it and is
-// not older than the set, since a set forgets only keys that are out of force. changed reports
-// whether the copy differs from the set. Newest ignores nil sets. If all are nil, it returns -1.
+// of that set without any access that another set has removed. In the copy, each key is revoked, or
+// expires, as early as in any of the sets. A key is also revoked if a set in others lacks it and is
+// not older than the newest set, since a set forgets only keys that are out of force. changed
+// reports whether the copy differs from the set. Newest ignores nil sets. If all are nil, it
+// returns -1.
 func Newest(now time.Time, sets []*artifacts.KeySet, others ...*artifacts.KeySet,
 ) (at int, newest *artifacts.KeySet, changed bool) {
 	at = -1
@@ -69,9 +70,9 @@ func Copied(ctx context.Context, from artifacts.ObjectReader) (*artifacts.KeySet
 }
 
 // Restore replaces a key set that is missing or older than the copies. The new set is the newest
-// copy, without any access that another copy took away. Its number is higher than seen, the highest
-// number that edges are known to have seen. Restore returns the set that is then in force. It
-// refuses a store without objects, since edges would take it for a new store. It also refuses a
+// copy, without any access that another copy has removed. Its number is higher than seen, the
+// highest number that edges are known to have seen. Restore returns the set that is then in force.
+// It refuses a store without objects, since edges would take it for a new store. It also refuses a
 // copy that belongs to another store.
 func (r *Registry) Restore(ctx context.Context, copies []*artifacts.KeySet, seen uint64) (*artifacts.KeySet, error) {
 	if err := r.mayRestore(ctx, copies); err != nil {

@@ -33,7 +33,7 @@ var ok = must.OK
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// scrape returns all values by name and labels: builder_builds_total{outcome="failed"}.
+// scrape returns all values by name and labels, such as builder_builds_total{outcome="failed"}.
 func scrape(t *testing.T, m *Metrics) map[string]float64 {
 	t.Helper()
 	res := httptest.NewRecorder()
@@ -69,7 +69,7 @@ func build(ctx context.Context, t *testing.T, store artifacts.Store, assets int,
 	return b.Build(ctx, at)
 }
 
-// TestBuilt: real builds, of every outcome but a lost race, show as what they were.
+// TestBuilt checks the metrics of real builds with every outcome but a lost race.
 func TestBuilt(t *testing.T) {
 	store := memstore.New()
 	at := time.Date(2026, 3, 4, 5, 10, 0, 0, time.UTC)
@@ -134,7 +134,7 @@ func TestBuilt(t *testing.T) {
 	if _, ok := got[`builder_part_newest_timestamp_seconds{part="coins"}`]; ok {
 		t.Error("a part whose age is not known has one")
 	}
-	// All steps were known beforehand, and no other than those.
+	// The list of steps has exactly the steps of a build.
 	for _, s := range first.Steps {
 		if !slices.Contains(steps, s.Step) {
 			t.Errorf("step %s is not in the list", s.Step)
@@ -146,7 +146,7 @@ func TestBuilt(t *testing.T) {
 
 }
 
-// TestOutcomes: the outcomes of builds after the first.
+// TestOutcomes checks the outcomes of builds after the first one.
 func TestOutcomes(t *testing.T) {
 	store := memstore.New()
 	at := time.Date(2026, 3, 4, 5, 10, 0, 0, time.UTC)
@@ -170,7 +170,7 @@ func TestOutcomes(t *testing.T) {
 		`builder_builds_total{outcome="superseded"}`: 2,
 		`builder_builds_total{outcome="failed"}`:     2,
 		"builder_forced_guards_total":                2,
-		"builder_last_success_timestamp_seconds":     1_700_003_600, // of the unchanged one
+		"builder_last_success_timestamp_seconds":     1_700_003_600, // the time of the unchanged build
 		"builder_snapshot_sequence":                  1,
 	} {
 		if got[name] != want {
@@ -179,7 +179,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestJobs: the other jobs.
+// TestJobs checks the metrics of the other jobs.
 func TestJobs(t *testing.T) {
 	m := New()
 	m.now = func() time.Time { return time.Unix(1_700_000_000, 5e8) }
@@ -213,7 +213,7 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// TestServe: over a socket, until the builder is to stop.
+// TestServe serves over a socket until the context is done.
 func TestServe(t *testing.T) {
 	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, cancel := context.WithCancel(t.Context())
