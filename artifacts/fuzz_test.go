@@ -250,7 +250,7 @@ func FuzzParseObject(f *testing.F) {
 }
 
 func jsonInt(n int) string {
-	b, _ := json.Marshal(n) // numbers have no errors
+	b, _ := json.Marshal(n) // encoding a number cannot fail
 	return string(b)
 }
 

@@ -303,7 +303,7 @@ func TestBodies(t *testing.T) {
 			if c.want == nil && len(b) != limit || c.want != nil && (b != nil || v != "") {
 				t.Errorf("got %d bytes of version %q", len(b), v)
 			}
-			if n := <-sent; n > 50<<20 { // what fits between the two in buffers
+			if n := <-sent; n > 50<<20 { // more than the buffers between the two can hold
 				t.Errorf("the server could send %d bytes", n)
 			}
 		})
@@ -341,7 +341,7 @@ func TestEndlessErrors(t *testing.T) {
 			if status == 200 && len(sent) == 0 {
 				break
 			}
-			if n := <-sent; n > 50<<20 { // what fits between the two in buffers
+			if n := <-sent; n > 50<<20 { // more than the buffers between the two can hold
 				t.Errorf("%d: the server could send %d bytes", status, n)
 			}
 		}
