@@ -92,7 +92,7 @@ var differences = map[string]string{
 	"/image/small":                             "the large one: a snapshot keeps one size",
 	"/links/homepage":                          "the first one",
 	"/web_slug":                                "the id, which is mostly the same",
-	"/asset_platform_id":                       "of several null, of one that one: which is the first is not kept",
+	"/asset_platform_id":                       "null if there are several: a snapshot does not record the first one",
 	"/block_time_in_minutes":                   "0",
 	"/watchlist_portfolio_users":               "0",
 	"/market_data/total_supply":                "null without a price: supplies are part of quotes",
