@@ -12,7 +12,7 @@ import (
 	"example.com/marketdata/builder/transparency"
 )
 
-// logProblems describes the problems of a store's log, per object if possible.
+// logProblems describes the problems of a store's log, one for each object if possible.
 func logProblems(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Pointer, m *artifacts.Manifest,
 ) (problems []string, err error) {
 	wrong := transparency.Check(ctx, r, p, m)

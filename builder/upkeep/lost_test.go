@@ -112,8 +112,7 @@ func TestOlderPointer(t *testing.T) {
 
 // TestLostIdentityAndKeys checks a store that has lost its identity together with its key set,
 // which the identity would have shown to be missing. verify, status and repair must report the
-// loss, no command may make a new key in place of the lost ones, and a build must not hide the
-// loss.
+// loss, no command may replace the lost keys with a new one, and a build must not hide the loss.
 func TestLostIdentityAndKeys(t *testing.T) {
 	for name, c := range map[string]struct{ change, builds bool }{
 		"without a change record": {false, false}, "with one": {true, false}, "after a build": {true, true},

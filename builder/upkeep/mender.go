@@ -94,5 +94,5 @@ func (m *mender) found(key artifacts.Key) {
 // lacks reports whether an object is damaged or missing and no copy has it.
 func (m *mender) lacks(ref artifacts.Ref) bool { return m.lost[artifacts.ObjectKey(ref.Digest)] }
 
-// lacksFile does the same as lacks for a file object.
+// lacksFile is like lacks, for a file object.
 func (m *mender) lacksFile(ref artifacts.Ref) bool { return m.lost[artifacts.FileKey(ref.Digest)] }

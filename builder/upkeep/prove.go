@@ -12,8 +12,9 @@ import (
 	"example.com/marketdata/builder/transparency"
 )
 
-// Prove returns a proof that the snapshot at time t was published with its row for an asset's
-// quote. The snapshot must be published or retained, since the proof contains some of its objects.
+// Prove returns a proof that the snapshot at time t, with its row for the asset's quote, was
+// published. The snapshot must be published or retained, since the proof contains some of its
+// objects.
 func Prove(ctx context.Context, r artifacts.ObjectReader, t time.Time, asset uint64) (*transparency.Proof, error) {
 	log, err := transparency.Open(ctx, r)
 	if errors.Is(err, artifacts.ErrNotFound) {

@@ -72,9 +72,9 @@ const pointerTries = 5
 // safe while a builder and gc run, and may be killed and run again.
 //
 // Repair replaces a damaged change record with a new one, and a lost or damaged identity with the
-// identity that the pointer names. It also repairs the log. If it has the store's signing keys, it
-// signs a new checkpoint in place of a lost one. It does not repair the pointer or the key set: see
-// Restore.
+// identity that the pointer names. It also repairs the log. If Store has signing keys, Repair
+// replaces a lost checkpoint with a newly signed one. It does not repair the pointer or the key
+// set: see Restore.
 func Repair(ctx context.Context, cfg RepairConfig) (*RepairReport, error) {
 	r := &repairer{RepairConfig: cfg, mender: newMender(cfg.Store, cfg.From)}
 	for try := 1; ; try++ {
@@ -175,15 +175,15 @@ func (r *repairer) mend(ctx context.Context) (*artifacts.CheckReport, error) {
 	}
 }
 
-// history puts back lost objects of history. A snapshot's manifest says which points its views
-// have, and its ledger has the prices at those points.
+// history puts back lost objects of the history views. A snapshot's manifest says which points its
+// views have, and its ledger has the prices at those points.
 func (r *repairer) history(ctx context.Context) error {
 	return eachSnapshot(ctx, r.mender, r.pointer, func(_ artifacts.Retained, m *artifacts.Manifest, err error) error {
 		if err != nil {
 			return publish.UnlessDamage(err)
 		}
 		m.Views = slices.DeleteFunc(m.Views, func(v artifacts.View) bool {
-			return !artifacts.IsHistory(v.Collection) || artifacts.IsPast(v.Collection) // the ledger lacks those
+			return !artifacts.IsHistory(v.Collection) || artifacts.IsPast(v.Collection) // not in the ledger
 		})
 		if !slices.ContainsFunc(publish.Reached(m), r.lacks) {
 			return nil
@@ -212,7 +212,7 @@ func (r *repairer) putLost(ctx context.Context, table *render.Table) (artifacts.
 	return views[0], nil
 }
 
-// beyondRepair adds a problem to a check report: only a backup can help.
+// beyondRepair adds a problem to a check report, which tells the operator to restore a backup.
 func beyondRepair(check *artifacts.CheckReport, err error) (*artifacts.CheckReport, error) {
 	check.Problems = append(check.Problems,
 		"no build can continue without the manifest, the ledger's root and its ids: restore a backup with builder restore")

@@ -64,8 +64,7 @@ type part struct {
 	without outcome
 }
 
-// An outcome says what it takes to repair a store that has lost an object of which there is no
-// copy.
+// An outcome says what it takes to repair a store that has lost an object, if no copy has it.
 type outcome string
 
 const (

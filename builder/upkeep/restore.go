@@ -426,8 +426,8 @@ func (r *restore) log(ctx context.Context) error {
 // memory is what a restored snapshot must know about publications since its backup.
 type memory struct {
 	ids *ledger.IDs
-	// withdrawn are the withdrawn times, and the published times later than the backup's. Besides
-	// these, no time up to and including the time in through may be published again.
+	// These times must not be published again: the times in withdrawn, and all times up to and
+	// including through.
 	withdrawn []time.Time
 	through   time.Time
 	// took reports whether the snapshot at time t has been withdrawn since the backup. known is
@@ -500,8 +500,8 @@ func (r *restore) rememberNewest(ctx context.Context, mem *memory, newest *artif
 			return true, true
 		}
 		built, known := root.Remembers(t)
-		// For earlier times root may be wrong: a restore that could not determine what was
-		// withdrawn may have put back a ledger from before a rollback.
+		// For times up to WithdrawnThrough, root may be wrong: a restore that could not determine
+		// what was withdrawn may have put back a ledger from before a rollback.
 		return !built, known && t.After(m.WithdrawnThrough)
 	}
 	return nil

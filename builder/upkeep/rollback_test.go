@@ -128,7 +128,7 @@ func TestRollback(t *testing.T) {
 }
 
 // TestRollbackChange makes a rollback die at each store call, whether or not the last call takes
-// effect. Once the pointer has moved, the change record must not be that of the withdrawn totals.
+// effect. Once the pointer has moved, the change record must not describe the withdrawn totals.
 // Repeating the rollback must make the record match the published snapshot.
 func TestRollbackChange(t *testing.T) {
 	inBubble(t, func(t *testing.T) { // determining whether a swap took effect takes time
