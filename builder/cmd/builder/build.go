@@ -96,7 +96,8 @@ func (f *buildFlags) open(e *env, create bool, activateAfter time.Duration,
 // checkCache returns an error if a build from a live provider would lack the data that the service
 // has collected in its cache folder. Such a build could lose links and members without a guard rail
 // noticing, and its calls, which are not counted in that folder, could exceed the quota. A service
-// may start with an empty folder, but for a manual build that is probably a mistake.
+// may start with an empty folder; a manual build without the service's folder is probably a
+// mistake.
 func (f *buildFlags) checkCache(e *env, b *builder.Builder, service bool) error {
 	src, ok := b.Source.(*provider.Source)
 	if !ok {

@@ -43,8 +43,8 @@ func writeFeed(t interface{ Fatalf(string, ...any) }, dir string, files map[stri
 	}
 }
 
-// TestCheck runs check on the invalid feeds in testdata/check.txt, and compares each result with
-// that of a build.
+// TestCheck runs check on the invalid feeds in testdata/check.txt, and compares each result with a
+// build's.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	const file = "testdata/check.txt"

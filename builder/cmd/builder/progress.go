@@ -17,7 +17,7 @@ const linePause = 5 * time.Second
 // lines. Its method show is a builder.Progress, safe for concurrent use.
 type progress struct {
 	log *slog.Logger
-	bar io.Writer // nil for log lines
+	bar io.Writer // the terminal, or nil to log lines
 
 	mu     sync.Mutex
 	step   string
@@ -60,8 +60,8 @@ func (p *progress) show(step string, done, total int) {
 	}
 }
 
-// file returns a function that shows the progress of a feed's files. Each file is a step, which
-// verb and the file's name describe.
+// file returns a function that shows the progress of a feed's files. The name of each step is verb,
+// followed by the file's name.
 func (p *progress) file(verb string) func(file string, done, total int64) {
 	return func(file string, done, total int64) { p.show(verb+file, int(done), int(max(0, total))) }
 }

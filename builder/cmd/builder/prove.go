@@ -48,8 +48,8 @@ type logReport struct {
 	Log    string           `json:"log"`
 	Leaves int64            `json:"leaves"`
 	Root   artifacts.Digest `json:"root"`
-	// Continued is the number of leaves in the older checkpoint. For a proof, Leaf is the number of
-	// the leaf, Snapshot the time of the snapshot, and Row the row.
+	// Continued is the number of leaves in the older checkpoint. For a proof, Leaf is the index of
+	// the snapshot's leaf, Snapshot is the snapshot's time, and Row is the proved row.
 	Continued int64     `json:"continued,omitzero"`
 	Leaf      *int64    `json:"leaf,omitempty"`
 	Snapshot  time.Time `json:"snapshot,omitzero"`
