@@ -78,7 +78,7 @@ func ReadPastFeeds(ctx context.Context, dir string) (feeds []PastFeed, skipped [
 	return feeds, skipped, nil
 }
 
-// errNotNewer is returned wrapped, together with the feed's name and both times.
+// errNotNewer is returned wrapped in an error that names the feed and both times.
 var errNotNewer = errors.New("not newer than the published snapshot")
 
 // Backfill builds feeds that are newer than the published snapshot, in time order. Windows, the

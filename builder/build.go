@@ -79,7 +79,7 @@ type Config struct {
 	// Notice is the snapshots' notice. If it is nil, the source's notice is used, if there is one.
 	Notice *artifacts.Notice
 	// Seen is the last known state of the store. Build fails if the store has gone back to an older
-	// state. A Builder also remembers the state after each of its own builds.
+	// state. A Builder updates Seen at the start of each build.
 	Seen publish.Seen
 	Log  *slog.Logger
 	// Progress may be nil.

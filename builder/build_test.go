@@ -141,7 +141,7 @@ func TestRetained(t *testing.T) {
 	for i := range 9 {
 		mustBuild(t, s, w.Later(time.Duration(i)*artifacts.Step))
 	}
-	// The last snapshot is that of 13:20, so retained snapshots reach back to 12:20, inclusive.
+	// The last snapshot is the one of 13:20, so retained snapshots reach back to 12:20, inclusive.
 	if got := times(); len(got) != 6 || got[0] != "13:10" || got[5] != "12:20" {
 		t.Errorf("retained %v", got)
 	}

@@ -152,9 +152,9 @@ func (l *Lease) claim(ctx context.Context) bool {
 	return false
 }
 
-// look reads the lease. A lease that cannot be parsed belongs to an unknown holder. A lease that is
-// too large belongs to nobody. look removes it, since its version cannot be read, so no swap could
-// replace it.
+// look reads the lease. It treats a lease that cannot be parsed as held by an unknown builder, and
+// a lease that is too large as held by nobody. It removes the latter, because its version cannot be
+// read, so no swap could replace it.
 func (l *Lease) look(ctx context.Context) error {
 	b, version, err := l.Store.GetIf(ctx, artifacts.LeaseKey, l.version, maxLeaseSize)
 	if dropped, derr := publish.DropOversized(ctx, l.Store, artifacts.LeaseKey, err); dropped && derr == nil {
