@@ -99,7 +99,7 @@ func newState(coins int) *state {
 	return s
 }
 
-// each calls f for the coins at positions from to to, inclusive. Positions start at 1.
+// each calls f for a range of coins. The positions from and to are inclusive and start at 1.
 func (s *state) each(from, to int, f func(*coin)) {
 	for i := from - 1; i < to; i++ {
 		f(&s.coins[i])

@@ -33,7 +33,8 @@ var (
 	ok                                = must.OK
 )
 
-// rounds returns how many rounds a test runs: all of them at night (make test-long), otherwise day.
+// rounds returns the number of rounds that a test runs: all at night (make test-long), and day
+// otherwise.
 func rounds(day, all int) int {
 	if os.Getenv("TEST_LONG") == "1" {
 		return all

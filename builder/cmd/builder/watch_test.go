@@ -44,7 +44,7 @@ type watcher struct {
 	ask  chan string // the time of the snapshot that the edge must reach
 	seen chan error  // nil when all requests were answered from this snapshot, or what was wrong
 
-	name          string // time of the snapshot that was last answered from
+	name          string // time of the snapshot from which the last response came
 	want          map[string]string
 	right, absent int // numbers of correct responses and of 503s
 }
