@@ -37,9 +37,9 @@ func (a *asset) real() *real {
 	return nil
 }
 
-// asset returns the present asset of a place. Out of a hundred places, sixty keep their asset for
-// ever, and 38 replace it by a new one after two months to three years. In the other two, two
-// assets take turns of hours to days, so that each vanishes and comes back.
+// asset returns the present asset of a place. Of a hundred places, sixty keep their asset forever,
+// and 38 replace it with a new one every two months to three years. In the other two, two assets
+// take turns that last hours to days, so that each vanishes and comes back.
 func (m *moment) asset(place int) asset {
 	h := m.seed.with(ofPlace).with(uint64(place))
 	a := asset{place: place, tenant: -1, dirty: m.dirty, small: place >= m.assets-m.assets/4}
@@ -55,9 +55,9 @@ func (m *moment) asset(place int) asset {
 	return a
 }
 
-// tag returns a text that no other asset ever has: the number of its place, an underscore, and its
-// number there. The separator is an underscore because hyphens join the words of a slug, and the
-// tag is the last word.
+// tag returns a string that no other asset ever has. It consists of the number of the asset's place
+// and, if the place changes its asset, an underscore and the asset's number there. The separator is
+// an underscore because hyphens join the words of a slug, and the tag is the last word.
 func (a *asset) tag() string {
 	tag := strconv.FormatInt(int64(a.place), 36)
 	if a.tenant >= 0 {
@@ -116,7 +116,8 @@ func (m *moment) assetRow(place int) any {
 	return &row
 }
 
-// What a row says about whether its asset is active. An asset is active if its row does not say.
+// What a row says about whether its asset is active. If it says nothing (unsaid), the asset is
+// active.
 const (
 	unsaid = iota
 	active
@@ -138,8 +139,8 @@ const (
 	maxCap = 1e13 * 100
 )
 
-// capOf returns the initial market cap, in cents, of an invented asset at a place. Caps fall
-// somewhat faster than 1/n with the place, as real ones do.
+// capOf returns a market cap, in cents, that is typical of a place. An invented asset has only a
+// fraction of it. Caps fall somewhat faster than 1/n with the place n, as real ones do.
 func capOf(place int) uint64 {
 	n := uint64(place + 1)
 	return topCap / n / uint64(bits.Len64(n))
@@ -162,7 +163,7 @@ func (a *asset) stable() bool {
 	return a.hash.with(ofPrice).below(100) < 3
 }
 
-// figures are the figures of an asset.
+// figures are an asset's price, market cap, volume and circulating supply.
 type figures struct {
 	price             uint64 // × 10^exp
 	exp               int
@@ -172,8 +173,8 @@ type figures struct {
 }
 
 // figures returns the asset's figures. A price follows the market, its sector and its own random
-// walk. The market cap moves with it, since the supply stays the same. Tiny prices belong to small
-// assets, so that supplies are plausible.
+// walk. The market cap moves with the price, since the supply stays the same. Tiny prices belong to
+// small assets, so that supplies are plausible.
 func (m *moment) figures(a *asset) (f figures) {
 	r, way := a.real(), a.hash // way determines the random walk of the price
 	if r != nil && r.like >= 0 {
@@ -197,7 +198,7 @@ func (m *moment) figures(a *asset) (f figures) {
 		digits, exp, volatility, factor, sector = 100_000_000, -8, 1, unit, unit
 	case r != nil:
 		digits, exp = r.digits, r.exp
-		if a.place < 2 || r.like >= 0 { // in no sector, so that the order of the largest stays
+		if a.place < 2 || r.like >= 0 { // in no sector, so that the order of the largest stays the same
 			sector = unit
 		}
 	case a.place < 100: // from 0.01
@@ -211,7 +212,7 @@ func (m *moment) figures(a *asset) (f figures) {
 	}
 	own := start.walk(m.unix, volatility)
 	turnover := a.hash.with(ofVolume)
-	percent := turnover.between(6, 100) // its square in 1e-5 is about 4 % of the market cap
+	percent := turnover.between(6, 100) // the volume is percent² × 1e-5 of the market cap, about 4 %
 	if r != nil {
 		percent = turnover.between(40, 80)
 	}
@@ -229,8 +230,8 @@ func (m *moment) figures(a *asset) (f figures) {
 	return f
 }
 
-// lost reports whether the asset has no quote now. Out of a hundred assets, four never have one,
-// and three lose theirs now and then for hours to days.
+// lost reports whether the asset has no quote now. Of a hundred assets, four never have one, and
+// three lose theirs from time to time for hours to days.
 func (m *moment) lost(a *asset) bool {
 	h := a.hash.with(ofLoss)
 	switch kind := h.below(100); {
@@ -336,8 +337,8 @@ func scientific(to, digits []byte, exp int) []byte {
 	return strconv.AppendInt(to, int64(exp), 10)
 }
 
-// Past implements source.Remembered. It returns the year before m, as it would have been kept if a
-// snapshot had been built at every ten-minute mark.
+// Past implements source.Remembered. It returns the states in the year before m that the store
+// would have kept if a snapshot had been built at every ten-minute mark.
 func (m *moment) Past(ctx context.Context) iter.Seq2[*market.Feed, error] {
 	if !m.year {
 		return nil
@@ -368,7 +369,7 @@ func (m *moment) Past(ctx context.Context) iter.Seq2[*market.Feed, error] {
 	}
 }
 
-// year is how far back a market knows its past, which is as far as the longest window.
+// year is how far a market's past goes back, which is as far as the longest window.
 const year = 366 * 24 * time.Hour
 
 // prices returns the market's assets and quotes, without writing and reading files.
@@ -400,7 +401,7 @@ func (m *moment) prices(ctx context.Context) (*market.Feed, error) {
 	return feed, nil
 }
 
-// number parses the text that spell wrote. null and an empty text are zero.
+// number parses a number that spell wrote. null and an empty value are zero.
 func number(text json.RawMessage, decimals, intDigits int) (market.U128, error) {
 	if len(text) == 0 || text[0] == 'n' {
 		return market.U128{}, nil

@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// supplyScale preserves the digits of a market cap that is divided by a price.
+// supplyScale is a factor that preserves digits when a market cap is divided by a price.
 const supplyScale = 1_000_000_000
 
-// supplyOf returns the number of coins, as coins × 10^coinsExp, of an asset with this initial
-// market cap in cents and this initial price.
+// supplyOf returns the number of an asset's coins, as coins × 10^coinsExp. marketCap is the asset's
+// initial market cap, in cents, and digits × 10^exp is its initial price, in dollars.
 func supplyOf(marketCap, digits uint64, exp int) (coins uint64, coinsExp int) {
 	hi, lo := bits.Mul64(marketCap, supplyScale)
 	coins, _ = bits.Div64(hi, lo, digits)
 	return coins, -9 - 2 - exp
 }
 
-// addSupplies adds an asset's supplies, or some of them. The total supply is at least the
-// circulating supply, and the maximum supply is at least the total supply.
+// addSupplies adds all or some of an asset's supplies to its quote. The total supply is at least
+// the circulating supply, and the maximum supply is at least the total supply.
 func (row *quoteRow) addSupplies(a *asset, coins uint64, exp int) {
 	h, style := a.hash.with(ofSupply), a.hash.with(ofStyle)
 	if r := a.real(); r != nil {
@@ -51,7 +51,7 @@ func (row *quoteRow) addSupplies(a *asset, coins uint64, exp int) {
 // otherPlatforms are platforms that are not chains of the feed.
 var otherPlatforms = [...]string{"sim-ledger", "Token Factory", "bridge.sim"}
 
-// platforms returns an asset's contracts.
+// platforms returns an asset's contracts, by platform.
 func (m *moment) platforms(a *asset) map[string]string {
 	if r := a.real(); r != nil {
 		return r.contracts
@@ -84,8 +84,8 @@ func (m *moment) platforms(a *asset) map[string]string {
 	return all
 }
 
-// address returns an address of the Ethereum virtual machine, sometimes in upper case, or one of
-// another form.
+// address returns an address. It has the form of an EVM address, sometimes in upper case, unless
+// other is true.
 func address(h hash, other bool) string {
 	text := fmt.Sprintf("%016x%016x%08x", uint64(h.with(0)), uint64(h.with(1)), uint64(h.with(2))>>32)
 	switch {
@@ -106,8 +106,8 @@ type rateRow struct {
 	Type  string          `json:"type,omitempty"`
 }
 
-// currencies are the rates of currencies: the initial value of a unit, in 1e-8 dollars, and how
-// much it moves.
+// currencies are the rates of currencies. worth is the initial value of a unit, in 1e-8 dollars,
+// and volatility says how much it moves (see walk).
 var currencies = [...]struct {
 	code, name, unit, kind string
 	worth                  uint64
@@ -124,18 +124,18 @@ var currencies = [...]struct {
 	{"xag", "Silver - Troy Ounce", "XAG", "commodity", 3_105_000_000, 25},
 }
 
-// coinRates are the rates that refer to assets, with the index of each asset.
+// coinRates are the rates that refer to assets, with the place of each asset.
 var coinRates = [...]struct {
 	code  string
 	place int
 }{{"btc", 0}, {"eth", 1}, {"sol", 5}}
 
-// sats is the code of a hundred millionth of the largest asset.
+// sats is the code of the rate for a hundred-millionth of the largest asset's coin.
 const sats = "sats"
 
 const rates = len(currencies) + len(coinRates) + 1
 
-// rateRow returns rate i. Most currencies are given in dollars, and move little.
+// rateRow returns rate i. The rates of currencies are in dollars and move little.
 func (m *moment) rateRow(i int) any {
 	if i < len(currencies) {
 		c := &currencies[i]

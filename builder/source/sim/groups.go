@@ -28,7 +28,7 @@ type marketRow struct {
 
 var linkKinds = [...]string{"website", "twitter", "telegram", "reddit", "facebook", "chat"}
 
-// fees are the possible texts of an exchange's fees, which are percentages.
+// fees are the JSON values that an exchange's fees can have, in percent.
 var fees = [...]string{
 	``, `null`,
 	`{"maker":"0.00000000","taker":"0.00000000"}`, `{"maker":"0.10000000","taker":"0.20000000"}`,
@@ -36,9 +36,9 @@ var fees = [...]string{
 	`{"maker":"0.1","taker":"0.2350"}`, `{"taker":"0.3"}`, `{"maker":-0,"taker":"0.04000000"}`,
 }
 
-// exchangeRow returns exchange i. The largest three have a complete market. Out of a hundred
-// others, ten have no market, eight have null, and any field of the others' markets may be null or
-// missing.
+// exchangeRow returns exchange i. The three largest exchanges have a complete market. Of the
+// others, ten percent have no market and eight percent have null. In the remaining markets, any
+// field may be null or missing.
 func (m *moment) exchangeRow(i int) any {
 	h := m.seed.with(ofExchange).with(uint64(i))
 	tails := exchangeTails[:]
@@ -197,17 +197,18 @@ func (m *moment) chainName(i int) (name, chainSlug, short string) {
 }
 
 const (
-	// steady is the number of groups of each collection, the first ones, that are always active and
-	// have members.
+	// steady is the number of groups at the start of each collection that are always active and
+	// always have members.
 	steady = 4
-	// maxMembers bounds a group's members in the feed, so that its line stays below the limit of 1
-	// MiB. A member takes up to 17 bytes.
+	// maxMembers is the maximum number of a group's members, so that its line in the feed stays
+	// below the limit of 1 MiB. A member takes up to 17 bytes.
 	maxMembers = 60_000
 )
 
-// group returns the status and the members of group i. The largest group has share members. Out of
-// a hundred groups, five are disabled, four deleted, and six disabled now and then for hours. Five
-// are empty, three list a member twice, and three list one that does not exist.
+// group returns the status and the members of group i. The largest group has about share members.
+// Of a hundred groups, five are disabled, four are deleted, and six are disabled from time to time
+// for hours. Five are empty. In a dirty market, three list a member twice, and three list a member
+// that does not exist.
 func (m *moment) group(h hash, i, share int) *groupRow {
 	row := &groupRow{Status: "active", Members: []string{}}
 	status := h.with(ofStatus)

@@ -16,13 +16,13 @@ var (
 		"oid", "ula", "anta", "ebit", "igo", "ovo", "yra", "ell", "inu", "oge", "apad", "amesh", "erra", "yx", "ance",
 		"ode",
 	}
-	// The marks from plainMarks on give unexpected characters in slugs.
+	// The marks from index plainMarks on put unexpected characters into slugs.
 	nameMarks = [...]string{" 2.0", " X", " v3", ".fi", " Classic (old)", " & Friends", " (Bridged)", " - BSC"}
 )
 
-// shared are words that several names have. As in real directories, the first ones are in most
-// names: a name has 1.8 words on average, and each of the most frequent words is in three percent
-// of all names. The probability of the word at index n is proportional to 1 / (n + 10).
+// shared are words that occur in several names. As in real directories, a few words are frequent: a
+// name has 1.8 words on average, and each of the most frequent words occurs in three percent of all
+// names. The probability of the word at index n is proportional to 1 / (n + 11).
 var shared = newShared(strings.Fields(`
 Token AI Bridged Wrapped Coin The Finance Network Protocol Staked by of Cat Inu USD on Pepe Baby Stock
 Dog Base Chain DAO Money Doge Vault Old World Meme Crypto Fan Dollar Games Agent Gold Index Based Game
@@ -51,7 +51,7 @@ Drop Drift Drive Door Dot Double Donut Prism Privacy Print Price Priority Projec
 `))
 
 // sharedWords are words with their cumulative weights: up[i] is the sum of the weights of the words
-// up to words[i].
+// up to and including words[i].
 type sharedWords struct {
 	words []string
 	up    []uint64
@@ -66,16 +66,16 @@ func newShared(words []string) *sharedWords {
 	return s
 }
 
-// pick returns one of the words, according to their weights.
+// pick returns the word that h selects, with probabilities according to the weights.
 func (s *sharedWords) pick(h hash) string {
 	at := h.below(s.up[len(s.up)-1])
 	return s.words[sort.Search(len(s.up), func(i int) bool { return s.up[i] > at })]
 }
 
-// oddities are names, with their symbols, that have caused errors in programs: other scripts,
-// letters that fold to others in unexpected ways (Kelvin, long s, sharp s, dotted and dotless i,
-// final sigma, titlecase digraphs, Deseret), combining marks, joined emoji, right-to-left text, and
-// characters that JSON, HTML or query strings escape.
+// oddities are names, with their symbols, of the kinds that have caused errors in programs:
+// non-Latin scripts, letters that fold to others in unexpected ways (Kelvin, long s, sharp s,
+// dotted and dotless i, final sigma, titlecase digraphs, Deseret), combining marks, joined emoji,
+// right-to-left text, and characters that JSON, HTML or query strings escape.
 var oddities = [...]struct{ name, symbol string }{
 	{"龙币", "龙"}, {"柴犬金融", "柴犬"}, {"さくらコイン", "さくら"}, {"東京トークン", "東京"}, {"김치코인", "김치"},
 	{"Рубльчик", "РУБ"}, {"Снежинка", "Снег"}, {"Ёлка", "ЁЛК"}, {"Δραχμή", "ΔΡΧ"}, {"Οδυσσεύς", "ΟΔΣ"},
@@ -94,11 +94,11 @@ var oddities = [...]struct{ name, symbol string }{
 	{"100% Luck", "100%"}, {"$Dollar", "$D"}, {"Comma, Inc.", "A,B"}, {"Plus + Minus", "+1"}, {"Why?", "?"},
 	{"Semi;colon", "S;C"},
 	{"Two  Spaces", "2 SP"}, {"1move token", "1MT"}, {"[old] Bridge", "[OLD]"},
-	// The reader warns of the following names. Only dirty markets have them.
+	// The feed reader warns about the following names. Only dirty markets have them.
 	{" Leading Space", " LEAD"}, {"Tab\tStop", "T\tS"},
 }
 
-// dirtyOddities is the number of the oddities at the end of the list that the reader warns about.
+// dirtyOddities is the number of oddities that the feed reader warns about. They come last.
 const dirtyOddities = 2
 
 // popular are tickers that many assets share. They become less frequent from the first to the last.
@@ -133,10 +133,10 @@ var (
 	}
 )
 
-// explorers are the host names of block explorers.
+// explorers are parts of the host names of block explorers.
 var explorers = [...]string{"ether", "polygon", "base", "arb", "solar", "tron"}
 
-// The tails from plainTails on give unexpected characters in slugs.
+// The tails from index plainTails on put unexpected characters into slugs.
 var exchangeTails = [...]string{" Exchange", " Exchange", " DEX", " Pro", " Markets", "", " Swap V3 (BSC)", " & Co"}
 
 const plainMarks, plainTails = 4, 6
@@ -152,8 +152,8 @@ func (h hash) pick(words []string) string { return words[h.below(uint64(len(word
 func coin(h hash) string { return h.with(1).pick(nameStarts[:]) + h.with(2).pick(nameEnds[:]) }
 
 // title returns a name of one to four words. The first word is invented in 60 percent of all names,
-// and shared in the others. Further words are shared. Ten percent of the names end with one of
-// marks.
+// and shared in the others. Further words are shared. Ten percent of the names end with one of the
+// given marks.
 func title(h hash, marks []string) string {
 	name := coin(h)
 	if !h.with(0).percent(60) {
@@ -169,10 +169,10 @@ func title(h hash, marks []string) string {
 	return name
 }
 
-// names returns an asset's name and symbol. Four percent of the assets have odd ones, all of them
-// small assets. Of the others, fifteen percent have a popular symbol, and a few of these in another
-// form that folds to the same text. The rest have a symbol made from the name. Names and symbols of
-// assets that are pegged to the dollar show that.
+// names returns an asset's name and symbol. Four percent of the assets, all of them small, have an
+// odd name and symbol. Of the others, fifteen percent have a popular symbol, a few of them in a
+// different form that folds to the same text. The rest have a symbol that is made from the name.
+// The symbol of an asset that is pegged to the dollar contains USD.
 func (a *asset) names() (name, symbol string) {
 	if r := a.real(); r != nil {
 		return r.name, r.symbol
@@ -203,8 +203,8 @@ func (a *asset) names() (name, symbol string) {
 		return name, ticker(name, h)
 	}
 	n := uint64(len(popular))
-	// Choose one of the first n three times in a row, so that the first symbols are the most
-	// frequent.
+	// Choose a number from 1 to n three times, with the result as the next n, so that the first
+	// symbols are the most frequent.
 	for i := range uint64(3) {
 		n = 1 + h.with(0).with(i).below(n)
 	}
@@ -220,8 +220,8 @@ func (a *asset) names() (name, symbol string) {
 	return name, symbol
 }
 
-// ticker makes a symbol from a name: its first three to five letters, their consonants, or the
-// initials of its words and the rest of the last word.
+// ticker makes a symbol from a name. It takes at most the first three to five letters of the name,
+// of its consonants, or of the initials of its words followed by the last word.
 func ticker(name string, h hash) string {
 	letters := strings.FieldsFunc(strings.ToUpper(name), func(c rune) bool { return c < 'A' || c > 'Z' })
 	all := strings.Join(letters, "")
@@ -269,7 +269,7 @@ func (a *asset) slug(name string) string {
 	return s + "-" + a.tag()
 }
 
-// slug converts a name to a slug: it writes ASCII letters in lower case, replaces spaces by
+// slug converts a name to a slug: it writes ASCII letters in lower case, replaces spaces with
 // hyphens, and drops characters that JSON escapes. It keeps other characters, so slugs are not safe
 // for URLs.
 func slug(name string) string {

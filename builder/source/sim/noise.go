@@ -10,7 +10,8 @@ import (
 // seed, an asset, or one trait of an asset, for example.
 type hash uint64
 
-// with returns the hash of thing n within the thing of h. It uses the mixer of splitmix64.
+// with returns the hash of thing n within the thing that h determines. It uses the mixer of
+// splitmix64.
 func (h hash) with(n uint64) hash {
 	z := uint64(h) + (n+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -45,11 +46,11 @@ const (
 // walk returns the factor by which the random walk of h has moved at t, which is a Unix time.
 // volatility is how far each scale moves, in percent of the usual distance.
 //
-// The factor is a product of value noises. On each scale the time is divided into periods, a hash
-// determines a value at the beginning of each period, and between two beginnings the value is
-// interpolated linearly. So the walk is known at any time without computing earlier times. With the
-// usual volatility the factor lies between 1/4 and 3, with any other between 1/50 and 8, and it
-// moves little within ten minutes.
+// The factor is a product of value noises, one for each scale. On each scale, time is divided into
+// periods, a hash determines a value at the start of each period, and the values in between are
+// interpolated linearly. So the factor at any time can be computed without computing earlier ones.
+// With a volatility of 100, the factor lies between 1/4 and 3, and with any other that the market
+// uses, between 1/50 and 8. It moves little within ten minutes.
 func (h hash) walk(t int64, volatility int64) int64 {
 	factor := int64(unit)
 	period, reach := int64(artifacts.Step.Seconds()), swing*volatility/100

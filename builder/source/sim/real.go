@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// real is one of the largest assets, which are real ones that people know.
+// real is one of the largest assets, which are well-known real ones.
 type real struct {
 	slug, symbol, name string
-	digits             uint64 // of its initial price, digits × 10^exp dollars
+	digits             uint64 // the initial price is digits × 10^exp dollars
 	exp                int
 	supplies           [3]uint64 // circulating, total and maximum supply; 0 if there is none
 	contracts          map[string]string
@@ -24,7 +24,7 @@ var realText string
 // reals are the largest assets, by place.
 var reals = readReals(realText)
 
-// settled is the number of real assets, which are the largest. Their places never change and always
+// settled is the number of real assets, which are the largest. They never change places and always
 // have quotes, so that no guard rail stops a build of a simulated market.
 var settled = len(reals)
 

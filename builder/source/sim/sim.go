@@ -3,18 +3,18 @@
 //
 // A market is computed from a seed and the time by integer arithmetic. The same seed, size and time
 // give the same bytes on every machine, and no moment depends on earlier ones. The sixty largest
-// assets have well-known names, symbols, slugs, supplies and contracts (real.tsv), and prices
-// around plausible ones. Assets that are pegged to the dollar stay near it. The volumes of the
-// exchanges add up to about the volume of all assets. The first chains are the real ones.
-// Everything else is invented.
+// assets are well-known real ones, with plausible prices and supplies (real.tsv). Assets that are
+// pegged to the dollar stay near one dollar. The volumes of the exchanges add up to about the
+// volume of all assets. The first chains are real ones. Everything else is invented.
 //
-// Prices are random walks, with a market and sectors that move many of them together. Assets
-// appear, vanish and come back, and quotes get lost for a while. The market has the oddities of
-// real feeds: a long tail of tiny prices, tickers shared by thousands, unknown market caps,
-// exchanges without a market, empty groups, and numbers in every form. Names in any script, names
-// with letters that fold in surprising ways, and slugs with & and parentheses occur only in the
-// smallest quarter, so that first pages look plain. A dirty market also has values that the
-// reader warns about: control characters in names, invalid times, members that do not exist.
+// Prices follow random walks. Most of them also follow the whole market and a sector. Assets
+// appear, vanish and come back, and quotes are missing for a while. The market has the oddities of
+// real feeds: a long tail of tiny prices, tickers shared by thousands of assets, unknown market
+// caps, exchanges without a market, empty groups, and numbers in every form. Names in any script,
+// names with letters that fold in surprising ways, and slugs with & and parentheses occur only in
+// the smallest quarter, so that the first pages of lists look plain. A dirty market also has values
+// that the feed reader warns about: control characters in names, invalid times, members that do not
+// exist.
 //
 //	src, err := sim.Open(ctx, "?assets=2000&seed=1") // sim:?assets=2000&seed=1
 //	files, err := src.Files(ctx, time.Date(2026, 11, 21, 7, 30, 0, 0, time.UTC))
@@ -43,7 +43,7 @@ const (
 	minAssets     = 10
 	maxAssets     = 2_000_000
 	defaultAssets = 2_000
-	// defaultSeed is the default seed.
+	// defaultSeed is the seed of a market whose name does not state one.
 	defaultSeed = 1
 )
 
@@ -51,16 +51,16 @@ const (
 type Market struct {
 	assets int
 	number uint64 // the seed as given
-	dirty  bool   // has rows that the reader warns about
-	year   bool   // knows its past
+	dirty  bool   // whether it has rows that the feed reader warns about
+	year   bool   // whether it has a past of a year
 	seed   hash
 	now    func() time.Time
 
 	exchanges, categories, chains int
 	chainSlugs                    []string
-	// traded is the average daily volume of all assets, in cents. venues is the sum of the
-	// exchanges' weights, by which they share this volume. The first exchange has a weight of a
-	// million.
+	// traded is the average daily volume of all assets, in cents. The exchanges share it in
+	// proportion to their weights. venues is the sum of these weights. The first exchange has a
+	// weight of a million.
 	traded, venues uint64
 }
 
@@ -78,7 +78,7 @@ func Open(_ context.Context, rest string) (source.Source, error) {
 	return market, nil
 }
 
-// parse returns a market with only the fields that the query sets.
+// parse returns a market in which only the fields that the query can set are valid.
 func parse(rest string) (m Market, err error) {
 	m.assets, m.number = defaultAssets, defaultSeed
 	query, found := strings.CutPrefix(rest, "?")
@@ -166,9 +166,9 @@ func (m *Market) Notice() *artifacts.Notice {
 }
 
 // Files returns the market's feed at t, or at the present if t is zero. Either time is rounded down
-// to ten minutes, since the market moves every ten minutes. The files are made as they are read,
-// and take less than a few megabytes of memory at a time, whatever the size of the market. The year
-// of t must be from 1 to 9999.
+// to a multiple of ten minutes, since the market moves every ten minutes. The files are generated
+// as they are read, and take at most a few megabytes of memory, whatever the size of the market.
+// The year of t must be from 1 to 9999.
 func (m *Market) Files(_ context.Context, t time.Time) (source.Files, error) {
 	if t.IsZero() {
 		t = m.now()
@@ -190,8 +190,8 @@ func (m *Market) at(t time.Time) *moment {
 	return at
 }
 
-// The numbers that distinguish hashes: of things within the seed, and of traits within a thing. The
-// order matters, since another order gives another market.
+// The numbers that distinguish the hashes of the things within a seed, and of the traits within a
+// thing. Their order must not change, since another order would give other markets.
 const (
 	ofMarket uint64 = iota
 	ofSector
@@ -226,7 +226,7 @@ const (
 // sectors is the number of sectors. The assets of a sector move together.
 const sectors = 16
 
-// moment is a market at one time. It never changes.
+// moment is a market at one point in time. It never changes.
 type moment struct {
 	*Market
 	time   time.Time
@@ -242,8 +242,9 @@ const (
 	yearOne = -62135596800
 )
 
-// turn returns the number of the present turn of h. The length of turns depends on h and is from
-// shortest to longest seconds. Turns of different hashes begin at different times.
+// turn divides time into turns of equal length and returns the number of the present one. The hash
+// h determines the length, which is between shortest and longest, in seconds. The turns of
+// different hashes begin at different times.
 func (m *moment) turn(h hash, shortest, longest int64) int64 {
 	length := shortest + int64(h.with(0).below(uint64(longest-shortest)))
 	begin := int64(h.with(1).below(uint64(length)))
@@ -285,12 +286,12 @@ func (m *Market) database() string {
 	return fmt.Sprintf("sim-%d-%d%s", m.assets, m.number, m.onlyDirty("-dirty"))
 }
 
-// rows returns a file of n rows. row returns row i, or nil if there is none.
+// rows returns a file of at most n rows. row returns row i, or nil if the file does not have it.
 func (m *moment) rows(ctx context.Context, n int, row func(i int) any) io.ReadCloser {
 	return &rowReader{ctx: ctx, n: n, row: row}
 }
 
-// chunk is the minimum number of bytes of rows that are made at a time.
+// chunk is the minimum size, in bytes, of the rows that are generated at a time.
 const chunk = 32 << 10
 
 type rowReader struct {
