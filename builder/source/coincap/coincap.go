@@ -7,9 +7,8 @@
 //	/assets, pages of 2,000           every time              assets, quotes, chains
 //	/exchanges, pages of 2,000        every half hour         exchanges
 //
-// These are about four calls a snapshot, including the empty pages that end the lists. The plans
-// count credits, which grow with the size of answers; the quota (free; paid, with the option quota)
-// is in calls.
+// Each list takes about two calls, including the empty page at its end. The plans count credits,
+// and larger answers cost more credits. The quota (free; paid, with the option quota) counts calls.
 //
 // # Fields
 //
@@ -18,7 +17,7 @@
 //	assets      name, symbol; explorer is the only link. All are active.
 //	            platforms from tokens, on the chains below. If a chain has several
 //	            addresses, the first counts.
-//	quotes      priceUsd, marketCapUsd and volumeUsd24Hr, which are texts, with
+//	quotes      priceUsd, marketCapUsd and volumeUsd24Hr, which are strings, with
 //	            all their digits. supply is the circulating supply, maxSupply the
 //	            maximum.
 //	chains      the EVM chains of package provider's table on which an asset has

@@ -1,7 +1,7 @@
 // Package coingecko is a source of feeds (FEED.md) with the market data of CoinGecko. The API is
 // described at https://docs.coingecko.com. builder/source/README.md describes options, keys and the
-// data that the API lacks. If there are keys of a paid plan and of a free account, the paid plan's
-// is used: the two have different hosts and headers.
+// data that the API lacks. If there are keys for both a paid plan and a free account, the paid
+// plan's key is used. The two have different hosts and headers.
 //
 // # Requests
 //
@@ -17,14 +17,14 @@
 //	/coins/{id}                  each once a month, slow    links of assets (details=on)
 //
 // Each snapshot makes a few of the slow calls, for the largest categories first: one with a demo
-// plan, so that the first round takes some days, and thirty with a paid plan. builder source prints
-// the calls of a month, and how many of them the quota of the plan (free, demo; basic, analyst,
-// lite, enterprise) allows.
+// plan, so it takes a few days to request each category once, and thirty with a paid plan. The
+// command builder source prints how many calls a month takes, and how many of them the plan's quota
+// (free, demo; basic, analyst, lite, enterprise) allows.
 //
 // # Fields
 //
 // The key and the slug of a row are the provider's id (bitcoin). If the id of a coin changes, the
-// service takes it for another coin.
+// service treats the coin as a new one.
 //
 //	assets      the coins of /coins/list, and those of /coins/markets that are
 //	            missing there. symbol in upper case. logo is the image of
@@ -41,22 +41,22 @@
 //	categories  the members are the coins of the category in /coins/markets.
 //	chains      asset platforms. The members are the coins that are on the platform
 //	            according to /coins/list. display_name is shortname, if there is one.
-//	            Chain id and native coin are the provider's, or else those of the
-//	            table of well-known EVM chains in package provider. Platforms
-//	            that only coins name are chains too, with the table's name or
-//	            their id.
+//	            Chain id and native coin come from the provider, or else from the
+//	            table of well-known EVM chains in package provider. A platform
+//	            that only coins name is a chain, too. Its name comes from the
+//	            table, or else is its id.
 //
 //	rates       from /exchange_rates, which gives units per bitcoin. usd is dollars
 //	            per bitcoin divided by units per bitcoin, rounded to 18 decimals.
 //	            The rate of bitcoin, ether or another coin (rateCoins) is the price
-//	            of this coin, if it has one.
+//	            of that coin, if it has one.
 //
 // A new store takes the prices of the preceding week from sparkline_in_7d of /coins/markets, which
-// has about 168 prices of each coin, without times. The last price counts as the price of the last
+// has about 168 prices for each coin, without times. The last price counts as the price of the last
 // full hour before the coin's last_updated, and each earlier price as the price of the preceding
 // hour.
 //
-// The package was checked against recorded answers of 2024 to 2026 and against the provider's
+// The package was checked against recorded answers from 2024 to 2026 and against the provider's
 // OpenAPI description.
 package coingecko
 
@@ -79,7 +79,7 @@ const name = "coingecko"
 // plan describes an account: what may be requested with it, and how often.
 type plan struct {
 	provider.Plan
-	env   string // the variable with the key
+	env   string // the environment variable that contains the key
 	pages int    // of /coins/markets; 0 means all
 
 	listEvery, exchangesEvery, groupsEvery, ratesEvery time.Duration
@@ -90,10 +90,10 @@ const (
 	paidBase   = "https://pro-api.coingecko.com/api/v3"
 )
 
-// calls are the numbers of calls for the market of 2026, which has 21,498 coins.
+// calls estimates how many calls parts take, for the market of 2026 with its 21,498 coins.
 var calls = map[string]int{"coins_markets": 87, "exchanges": 6, "categories/*": 700, "coins/*": 21_498}
 
-// The plans. The package comment lists their calls.
+// The plans. The package comment lists their requests.
 var (
 	keyless = plan{
 		Plan: provider.Plan{
@@ -151,7 +151,8 @@ func Open(rest string, env provider.Env) (*provider.Source, error) {
 		func() provider.Market { return &market{plan: p, detailed: details == "on" || replay} })
 }
 
-// planOf returns the plan for which there is a key, with the key, or else keyless.
+// planOf returns the first of the plans paid and demo for which there is a key, with this key. If
+// there is no key, planOf returns keyless.
 func planOf(getenv func(string) string) plan {
 	for _, p := range []plan{paid, demo} {
 		if p.Key = getenv(p.env); p.Key != "" {
@@ -167,7 +168,7 @@ type market struct {
 	detailed bool // whether to request details
 	recalls  bool // whether to request the prices of the preceding week
 
-	// markets are the rows of all pages, with each coin once.
+	// markets are the rows of all pages of /coins/markets, with each coin once.
 	markets, coins, exchanges, categories, platforms, rates []provider.Row
 	// members are the answers to /coins/markets?category=ID, and details the answers to
 	// /coins/{id}, by id.
@@ -188,7 +189,8 @@ func marketsQuery(all bool) url.Values {
 	return q
 }
 
-// marketsQuery adds the prices of the preceding week to the query if they are wanted.
+// marketsQuery returns the query of the function marketsQuery, and adds the prices of the preceding
+// week to it if they are wanted.
 func (m *market) marketsQuery(all bool) url.Values {
 	q := marketsQuery(all)
 	if m.recalls {
@@ -200,15 +202,15 @@ func (m *market) marketsQuery(all bool) url.Values {
 // Recall implements source.Recaller.
 func (m *market) Recall(wanted bool) { m.recalls = wanted }
 
-// detailQuery omits most of a coin's details, which this package does not use.
+// detailQuery omits most of a coin's details, since this package does not use them.
 var detailQuery = url.Values{
 	"localization": {"false"}, "tickers": {"false"}, "market_data": {"false"}, "community_data": {"false"},
 	"developer_data": {"false"},
 }
 
 var (
-	// reduceMembers keeps the fields of a category's coins that writeCategories reads,
-	// reduceDetail those of a coin's details that writeAsset reads.
+	// reduceMembers keeps the fields of a category's coins that Write reads. reduceDetail keeps the
+	// fields of a coin's details that asset reads.
 	reduceMembers = provider.Keep("id")
 	reduceDetail  = provider.Keep("id", "links", "image")
 )

@@ -28,10 +28,10 @@ func (m *market) Write(f *provider.Feed) {
 	}
 }
 
-// maxWeek bounds the number of prices taken from a sparkline. If there are more, the newest count.
+// maxWeek is the maximum number of prices taken from a sparkline. Older prices are ignored.
 const maxWeek = 7*24 + 1
 
-// week returns the prices of the preceding week, by hour.
+// week returns the prices of the preceding week, with one feed for each hour, oldest first.
 func (m *market) week() (hours []*feed.Feed) {
 	byHour := map[time.Time]*feed.Feed{}
 	for _, row := range m.markets {
@@ -61,19 +61,19 @@ func (m *market) week() (hours []*feed.Feed) {
 	return hours
 }
 
-// bitcoin is the coin in which the provider gives rates and the volumes of exchanges.
+// bitcoin is the id of the coin in which the provider gives rates and the volumes of exchanges.
 const bitcoin = "bitcoin"
 
-// rateCoins maps the codes of rates to coins. It has no units of a coin (sats, bits), since a rate
-// with an asset is worth the whole price of the asset.
+// rateCoins maps the codes of rates to coins. It omits fractions of a coin (sats, bits), since the
+// value of a rate that names an asset is the price of one whole coin.
 var rateCoins = map[string]string{
 	"btc": bitcoin, "eth": "ethereum", "bch": "bitcoin-cash", "bnb": "binancecoin", "dot": "polkadot", "eos": "eos",
 	"link": "chainlink", "ltc": "litecoin", "sol": "solana", "xlm": "stellar", "xrp": "ripple", "yfi": "yearn-finance",
 }
 
 // writeRates writes the value of each unit in dollars: dollars per bitcoin divided by units per
-// bitcoin. If the unit is a coin, it refers to the coin's price instead, which is newer and whose
-// past the service keeps.
+// bitcoin. If the unit is a coin with a price, the rate refers to the coin instead, because the
+// coin's price is newer and the service keeps its history.
 func (m *market) writeRates(f *provider.Feed) {
 	var dollars json.RawMessage
 	for _, row := range m.rates {

@@ -7,26 +7,27 @@
 //	/v1/cryptocurrency/listings/latest     every time             quotes
 //	/v1/cryptocurrency/map, all statuses   every 6 hours          assets, chains
 //	/v1/exchange/listings/latest           every hour             exchanges
-//	/v1/cryptocurrency/categories          a day                  categories
+//	/v1/cryptocurrency/categories          every day              categories
 //	/v1/cryptocurrency/category            each once a week, slow members of categories
 //	/v2/cryptocurrency/info, 100 coins     each once a week, slow links of assets
 //	/v1/exchange/info, 100 exchanges       each once a week, slow links of exchanges
 //
 // The plans count credits: one for each call, and one for each further 200 coins in it. So all
-// 9,000 coins or so cost 46 times as much as 200 coins, which is the default. builder source prints
-// the calls of a month, and how many of them the quota of the plan (basic; hobbyist, startup,
-// standard, professional, enterprise) allows. Each snapshot makes two of the slow calls. Some plans
-// lack the listings of exchanges, or categories; these lists are then missing.
+// coins, about 9,000, cost 46 times as much as 200 coins, which is the default. The command builder
+// source prints how many calls a month takes, and how many of them the plan's quota (basic;
+// hobbyist, startup, standard, professional, enterprise) allows. Each snapshot makes two of the
+// slow calls. Some plans lack the listings of exchanges, or categories; these lists are then
+// missing.
 //
 // # Fields
 //
 // The key of a row is the provider's id, a number, which stays the same when a coin changes its
-// name. The slug is the provider's.
+// name. The slug comes from the provider, too.
 //
 //	assets      name, symbol and is_active from the map, or from the listings for a
 //	            coin that is missing there. logo, explorers, website and whitepaper
 //	            (technical_doc) from the info. Without an info, logo is the
-//	            provider's usual address of pictures.
+//	            provider's usual URL for logos.
 //	quotes      price, market_cap and volume_24h of quote.USD.
 //	exchanges   name; links of the info; volume_24h of quote.USD, num_market_pairs
 //	            and last_updated.
@@ -110,8 +111,8 @@ type market struct {
 	infos, exchangeInfos map[string]provider.Fields
 }
 
-// list returns a part that has its rows in data and comes in pages. Each call costs one credit for
-// every rowsPerCall rows, except for the map, which costs nothing and counts as one.
+// list returns a part that has its rows in data and comes in pages. A call costs one credit for
+// every rowsPerCall rows. A call for the map costs nothing, but counts as one.
 func list(name, path string, limit int, every time.Duration, more ...string) provider.Part {
 	q := url.Values{"limit": {strconv.Itoa(limit)}}
 	for i := 0; i < len(more); i += 2 {

@@ -27,7 +27,7 @@ func row(of provider.Fields, more ...provider.Field) []provider.Field {
 	}, more...)
 }
 
-// logo returns the info's logo, or else the address of the picture of id below base.
+// logo returns a field with the info's logo, or else with the URL of the logo of id under base.
 func logo(info provider.Fields, base, id string) provider.Field {
 	if id == "" {
 		return provider.Raw("logo", nil)

@@ -1,5 +1,5 @@
-// Package coinpaprika is a source of feeds (FEED.md) with the market data of CoinPaprika, which
-// needs no account. The API is described at https://docs.coinpaprika.com. builder/source/README.md
+// Package coinpaprika is a source of feeds (FEED.md) with the market data of CoinPaprika. No
+// account is needed. The API is described at https://docs.coinpaprika.com. builder/source/README.md
 // describes options, the key of a paid plan and the data that the API lacks.
 //
 // # Requests
@@ -12,25 +12,25 @@
 //	/contracts/{platform}             each once a day, slow   members of chains
 //	/coins/{id}                       each once a month, slow links of assets
 //
-// Each snapshot makes a few of the slow calls, eight with the free plan, until it has requested all
-// chains and then all coins with a rank. So chains appear one after another, and links appear from
-// the largest coin to the smallest. builder source prints the calls of a month, and how many of
-// them the quota of the plan (free; starter, pro, business, enterprise) allows.
+// Each snapshot makes a few of the slow calls, eight with the free plan, first for all chains and
+// then for all coins with a rank. So chains appear one after another, and links appear from the
+// largest coin to the smallest. The command builder source prints how many calls a month takes, and
+// how many of them the plan's quota (free; starter, pro, business, enterprise) allows.
 //
 // # Fields
 //
 // The key and the slug of a row are the provider's id (btc-bitcoin), which does not change while a
-// coin keeps its name and ticker. If the id of a coin changes, the service takes it for another
-// coin.
+// coin keeps its name and ticker. If the id of a coin changes, the service treats the coin as a new
+// one.
 //
 //	assets      name, symbol and active from /coins, or from /tickers for a coin
 //	            that is missing there. logo from /coins/{id}, or else the
-//	            provider's usual address of pictures of coins. website, explorers
+//	            provider's usual URL for logos of coins. website, explorers
 //	            and whitepaper from /coins/{id}.
 //	quotes      price, market_cap and volume of quotes.USD in /tickers. A coin
 //	            without a price there has no quote. A market cap of 0 means
 //	            that it is unknown.
-//	exchanges   name; logo at the provider's usual address of pictures of
+//	exchanges   name; logo at the provider's usual URL for logos of
 //	            exchanges; the first link of each kind. The market has the volume
 //	            that the exchange reports (reported_volume_24h), markets,
 //	            currencies and last_updated. There is no market if
@@ -38,12 +38,13 @@
 //	categories  tags; their coins are the members.
 //	chains      platforms of contracts. The members are the coins that have an
 //	            active contract there. The provider gives only the id of a
-//	            platform, which mostly is the id of a coin. Name and native coin
-//	            are those of this coin, unless the table of well-known EVM chains
-//	            in package provider has the platform. The chain id is the table's.
+//	            platform, which is usually the id of a coin. This coin is the
+//	            native coin and gives the chain its name, unless the table of
+//	            well-known EVM chains in package provider has the platform. The
+//	            chain id comes from the table.
 //
-// The package was checked against recorded answers of 2019 and against the provider's description.
-// It does not use endpoints that need a paid plan (/changelog/ids, mappings).
+// The package was checked against recorded answers from 2019 and against the provider's
+// description. It does not use endpoints that need a paid plan (/changelog/ids, mappings).
 package coinpaprika
 
 import (
@@ -64,7 +65,7 @@ const (
 	keyEnv   = "COINPAPRIKA_API_KEY"
 )
 
-// calls are the numbers of calls for the platforms and ranked coins of 2026.
+// calls estimates how many calls parts take, for the platforms and ranked coins of 2026.
 var calls = map[string]int{"contracts/*": 60, "coins/*": 8000}
 
 // The plans. The provider states only how many calls a month they allow.
@@ -112,7 +113,7 @@ type market struct {
 // reduceDetail keeps the fields of a coin's details that asset reads.
 var reduceDetail = provider.Keep("id", "logo", "links", "whitepaper")
 
-// checkTexts is a Part.Check for an array in which more than half of the rows are texts.
+// checkTexts is a Part.Check for an array in which more than half of the rows must be strings.
 func checkTexts(body []byte) (rows int, err error) {
 	n, err := provider.CheckArray(body)
 	if err != nil {

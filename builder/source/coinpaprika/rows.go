@@ -9,7 +9,7 @@ import (
 	"example.com/marketdata/builder/source/provider"
 )
 
-// The addresses of the provider's pictures, without the id.
+// The URLs of the provider's logos, up to the id.
 const (
 	coinLogo     = "https://static.coinpaprika.com/coin/"
 	exchangeLogo = "https://static.coinpaprika.com/exchanges/"
@@ -44,7 +44,7 @@ func (m *market) asset(coin provider.Fields) []provider.Field {
 	}
 }
 
-// logo returns the address of a row's picture, below base.
+// logo returns a field with the URL of a row's logo under base.
 func logo(base string, of provider.Fields) provider.Field {
 	id := of.Text("id")
 	if id == "" {
@@ -53,8 +53,9 @@ func logo(base string, of provider.Fields) provider.Field {
 	return provider.String("logo", base+provider.Escape(id)+"/logo.png")
 }
 
-// links returns the links of one kind of a coin or an exchange. Its member links is either an
-// object that maps kinds to URLs or arrays of URLs, or an array of objects with type and url.
+// links returns the URLs of one kind from the member links of a coin or an exchange. This member is
+// either an object that maps kinds to URLs or to arrays of URLs, or an array of objects with type
+// and url.
 func links(of provider.Fields, kind string) (urls []string) {
 	add := func(url string) {
 		if url != "" && !slices.Contains(urls, url) {
@@ -99,7 +100,7 @@ func (m *market) writeChains(f *provider.Feed) {
 	for _, row := range m.platforms {
 		id := provider.Text(row.Raw)
 		if id == "" {
-			// Without an id the row has no key, so the reader of the feed sets it aside.
+			// Without an id the row has no key, so the feed reader sets it aside.
 			f.Chains.AddRaw(row.Raw)
 			continue
 		}
