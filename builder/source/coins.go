@@ -80,7 +80,7 @@ func (r *reader) platforms(o *object, field int) []found {
 	return r.found
 }
 
-// platform adds a platform's name and address to found, unless the address is empty.
+// platform adds a contract, with its platform and address, to r.found unless the address is empty.
 func (r *reader) platform(m *member) error {
 	switch {
 	case m.value[0] == 'n':
@@ -130,8 +130,8 @@ func (r *reader) platformOf(name []byte) *platform {
 	return p
 }
 
-// claimPlatforms returns the contracts of the next asset, and records those that another asset has
-// claimed.
+// claimPlatforms claims contracts for the next asset and returns them. It also records the ones
+// that another asset has claimed before.
 func (r *reader) claimPlatforms(all []found) []market.Platform {
 	at := int32(len(r.feed.Assets))
 	var kept []market.Platform

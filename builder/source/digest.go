@@ -11,10 +11,10 @@ import (
 )
 
 // InputDigest returns the digest of a snapshot's input: the feed's database, the values of its
-// accepted rows, the ids that the feed itself gives, and the settings. The content of the settings
-// does not matter here. InputDigest must be called before the ledger assigns ids. The digest does
-// not depend on the order of rows or members, nor on the feed's own time. Two builds at the same T
-// with equal digests produce the same snapshot.
+// accepted rows, the ids that the feed itself gives, and the settings. The settings can be any
+// bytes. InputDigest must be called before the ledger assigns ids. The digest does not depend on
+// the order of rows or members, nor on the feed's own time. Two builds at the same T with equal
+// digests produce the same snapshot.
 //
 // Each row is hashed to 128 bits, and the digest of a collection is the sum of its row hashes. This
 // needs no sorting and takes a tenth of the time of a SHA-256 over everything. It protects against
@@ -43,8 +43,8 @@ func InputDigest(f *market.Feed, settings ...[]byte) artifacts.Digest {
 	return sha256.Sum256(all)
 }
 
-// directoryForm is the version of the rows in artifacts.IsDirectory's views. Raise it when render
-// changes these rows.
+// directoryForm is the version of the rows in the views for which artifacts.IsDirectory returns
+// true. Raise it when package render changes these rows.
 const directoryForm = "directory 2"
 
 // DirectoryDigest returns the digest of the input to all rows in the views of coins, contracts and
@@ -115,7 +115,7 @@ func (e *encoder) sum(m multiset) {
 	e.wide(m.sum.Hi, m.sum.Lo)
 }
 
-// given records whether a value follows, and returns ok.
+// given records whether a value follows, and returns its argument.
 func (e *encoder) given(ok bool) bool {
 	if ok {
 		e.number(1)

@@ -57,8 +57,8 @@ type httpFile struct {
 	body   []byte
 }
 
-// openHTTP opens feed+https://HOST/PATH?cache=DIR. It opens feed+http://… only on this machine, or
-// on other machines with insecure=on.
+// openHTTP returns an Opener for feed+https://HOST/PATH?cache=DIR. The Opener accepts feed+http://…
+// only for this machine, or for other machines with insecure=on.
 func openHTTP(scheme string) Opener {
 	return func(_ context.Context, rest string) (Source, error) {
 		f := &httpFeed{last: map[string]*httpFile{}, authorization: secret.Env(authorizationEnv)}

@@ -28,7 +28,7 @@ type Problem struct {
 	Reason string `json:"reason"`
 	// Suggestion says what the author of the row may have meant, or is "" if nothing is similar.
 	Suggestion string `json:"suggestion,omitempty"`
-	// Rows is the number of rows with an unknown field. Line is the line of the first.
+	// Rows is the number of rows with an unknown field. Line is the line of the first such row.
 	Rows int `json:"rows,omitempty"`
 	// More is the number of further warnings of the same kind, which are not listed.
 	More int `json:"more,omitempty"`
@@ -87,7 +87,7 @@ func didYouMean(word string) string {
 const maxQuoted = 80
 
 // To suggest a key, Read compares the unknown key with all assets. These constants limit the number
-// of suggestions and of assets.
+// of such suggestions, and the number of assets that are compared.
 const (
 	maxKeySuggestions = 20 // per file
 	maxKeysCompared   = 20_000
@@ -166,7 +166,7 @@ func (r *reader) reject(a accepter, line []byte, err error) {
 	r.now.Rejections = append(r.now.Rejections, p)
 }
 
-// suggest returns a suggestion for replacing an unusable field.
+// suggest returns a suggestion for an unusable field, or "" if there is none.
 func (r *reader) suggest(a accepter, e *fieldError) string {
 	switch {
 	case e.err == errNoAsset:
@@ -389,7 +389,7 @@ var synonyms = map[string][]string{
 	"native": {"coin", "currency"},
 }
 
-// fields returns the names of the fields for which the function is returns true.
+// fields returns the names of the fields for which the given function returns true.
 func (a accepter) fields(is func(o *object, field int) bool) (names []string) {
 	for _, o := range append([]*object{a.object}, a.within...) {
 		for i, name := range o.names {

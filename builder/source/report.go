@@ -6,8 +6,8 @@ import "unicode/utf8"
 // counted but not listed.
 const maxRejections = 100
 
-// minExamples is the minimum for the number of warnings of one kind that are listed. The limit is a
-// tenth of ReadOptions.Listed if that is higher.
+// minExamples is the maximum number of listed warnings of one kind, unless a tenth of
+// ReadOptions.Listed is higher.
 const minExamples = 3
 
 // Report says how many of a feed's rows Read accepted, and why it rejected the others.
@@ -29,9 +29,9 @@ type FileReport struct {
 	Shown                    string
 	Rows, Accepted, Rejected int
 	missing                  bool
-	// Warned counts what was ignored or changed. Unknown files, fields and columns count once each.
-	// Members, native coins and other unusable values each count, as do rows with a string that was
-	// cleaned.
+	// Warned counts what was ignored or changed. Each unknown file, field and column counts once.
+	// Every unusable value counts, such as an unknown member or native coin, and so does every row
+	// with a string that was cleaned.
 	Warned int
 	// Rejections lists the first rows that were set aside, and Warnings the first warnings. Each
 	// has at most ReadOptions.Listed entries.

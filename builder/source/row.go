@@ -133,7 +133,8 @@ const (
 	maxExplorers = 50
 )
 
-// bounded reads a string with a maximum length of most bytes. ok is false if it is absent or bad.
+// bounded reads a string. The argument most is its maximum length in bytes. ok is false if it is
+// absent or bad.
 func (r *row) bounded(o *object, field, most int) (text []byte, ok bool) {
 	text, ok = r.text(o, field)
 	return r.bound(o, field, most, text, ok)
@@ -350,8 +351,8 @@ var errTime = errors.New("want a time as in RFC 3339, such as 2026-01-31T12:00:0
 var timeForm = regexp.MustCompile(`^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
 // ParseTime parses an RFC 3339 time and returns it in UTC. A leap second, which is the last second
-// of a UTC day, counts as the first second of the next day. ParseTime returns an error for times in
-// the year 10000 in UTC.
+// of a UTC day, counts as the first second of the next day. ParseTime returns an error for times
+// that are in the year 10000 in UTC.
 func ParseTime(text []byte) (time.Time, error) {
 	if !timeForm.Match(text) {
 		return time.Time{}, errTime

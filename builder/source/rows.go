@@ -36,7 +36,7 @@ func newClaims(collection string) *claims {
 	}
 }
 
-// identity holds the fields that all rows have. They are slices of the line.
+// identity holds the fields that identify a row. Its slices are valid until the next line is read.
 type identity struct {
 	key, name, slug []byte
 	id              uint64 // 0 if the row gives none
@@ -50,15 +50,15 @@ func (r *row) identity(o *object) identity {
 	}
 }
 
-// named is an accepted identity. The feed owns its strings.
+// named is an accepted identity. Its strings are copies that the feed can keep.
 type named struct {
 	key, name, slug string
 	id              uint64
 }
 
 // claim is the last step of accepting a row whose other fields are valid. If the row's key, id and
-// slug are all free, it claims them, and otherwise nothing. at is the row's index in its
-// collection.
+// slug are all free, claim claims them. Otherwise it claims none of them and returns an error. at
+// is the row's index in its collection.
 func (r *reader) claim(c *claims, i identity, at int) (n named, err error) {
 	if r.row.err != nil {
 		return n, r.row.err
@@ -291,7 +291,8 @@ func (r *reader) exchanges() accepter {
 	}}
 }
 
-// exchangeMarket reads an exchange's aggregate. badTime reports whether its data_time is unusable.
+// exchangeMarket reads the market of an exchange. badTime reports whether its data_time is
+// unusable.
 func (r *row) exchangeMarket(o *object) (m *market.ExchangeMarket, badTime bool) {
 	m = &market.ExchangeMarket{}
 	if volume, ok := r.decimal(o, marketVolume, market.MoneyDecimals, market.MoneyIntDigits); ok {

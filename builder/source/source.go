@@ -1,6 +1,6 @@
 // Package source reads the state of the market from a feed (FEED.md).
 //
-// A [Source] gives the files of a feed at one moment. It can be a folder, a prefix in an object
+// A [Source] provides the files of a feed at one moment. It can be a folder, a prefix in an object
 // store, a live provider, or a simulated market. One reader turns the files of all sources into a
 // [market.Feed], so every rule of FEED.md applies to all of them:
 //
@@ -46,7 +46,7 @@ const (
 
 // Files are a feed's files at one moment.
 type Files interface {
-	// Open returns a feed file by name. The error is fs.ErrNotExist for a file that does not exist,
+	// Open opens a feed file by name. The error is fs.ErrNotExist for a file that does not exist,
 	// and another error if the source does not respond. If the file has a method Size() int64, the
 	// size is used to report progress. If the file is tabular, reports treat it as a table whose
 	// values are cells. Open may be called again for the same file.
@@ -69,7 +69,7 @@ type Part struct {
 	// Every is the interval at which the part is requested, as far as the quota allows. 0 means
 	// that it is requested for each feed.
 	Every time.Duration `json:"-"`
-	// Failures is the number of consecutive failures to get the part.
+	// Failures is the number of consecutive failures to fetch the part.
 	Failures int `json:"failures,omitempty"`
 	// Reason describes what is wrong with the part, or is "" if nothing is.
 	Reason string `json:"reason,omitempty"`
@@ -113,7 +113,7 @@ type Noticed interface {
 	Notice() *artifacts.Notice
 }
 
-// Source gives the state of the market.
+// Source provides the state of the market.
 type Source interface {
 	// Files returns the feed's files for the moment t, or for the source's own present if t is
 	// zero. A folder has only one state and ignores t. All files belong to one moment for as long
@@ -134,8 +134,8 @@ const (
 )
 
 // Use calls read with the files of src for the moment t. If Files or read returns ErrReplaced
-// because the feed was replaced in the meantime, Use gets the files again and calls read again, up
-// to three times in total.
+// because the feed was replaced in the meantime, Use requests the files again and calls read again,
+// up to three times in total.
 func Use(ctx context.Context, src Source, t time.Time, read func(Files) error) error {
 	replaced := false
 	for n := 1; ; n++ {
@@ -172,7 +172,7 @@ func Schemes(others map[string]Opener) string {
 }
 
 // Open opens the source that spec names: feed:PATH, feed+s3://…, feed+https://…, csv:PATH, or a
-// scheme in others, which maps schemes without the colon ("sim") to their openers.
+// source with a scheme in others, which maps schemes without the colon ("sim") to their openers.
 func Open(ctx context.Context, spec string, others map[string]Opener) (Source, error) {
 	scheme, rest, found := strings.Cut(spec, ":")
 	open := others[scheme]
@@ -200,7 +200,8 @@ func Open(ctx context.Context, spec string, others map[string]Opener) (Source, e
 	return src, nil
 }
 
-// meant returns a question that suggests a source if path names feed files, or "" otherwise.
+// meant returns a question that suggests a source if path is a folder or a CSV file, or ""
+// otherwise.
 func meant(path string) string {
 	info, err := os.Stat(path)
 	tables := strings.HasSuffix(path, ".csv")

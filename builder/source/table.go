@@ -28,8 +28,9 @@ type column struct {
 const maxColumns = 1000
 
 // NewTable returns a table for a feed file. names are the column names, in order. NewTable returns
-// an error if there is no key column, if two columns provide the same field, or if quotes have no
-// price column, without which no row could be accepted. It ignores columns without a name.
+// an error if there is no key column (code for rates), if two columns provide the same field, or if
+// quotes have no price column, without which no row could be accepted. It ignores columns without a
+// name.
 func NewTable(file string, names []string) (*Table, error) {
 	needed := []string{"key"}
 	switch file {
@@ -69,8 +70,8 @@ func NewTable(file string, names []string) (*Table, error) {
 	return t, nil
 }
 
-// AppendLine appends a row as a line of the feed file. values are JSON, in the order of the table's
-// columns. A nil value omits the field.
+// AppendLine appends a row as a line of the feed file. values are JSON, in the order of the names
+// that NewTable received. A nil value omits the field.
 func (t *Table) AppendLine(dst []byte, values [][]byte) []byte {
 	dst = append(dst, '{')
 	within := ""

@@ -3,8 +3,8 @@
 //
 //	postgres://market@db.example/prices?sslmode=verify-full&sql=/etc/market/sql
 //
-// The database sends values as text, so a numeric keeps all its digits. A column of binary floating
-// point is an error.
+// The database sends values as text, so a numeric keeps all its digits. A column of a binary
+// floating-point type is an error.
 package postgres
 
 import (
@@ -29,17 +29,18 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Bounds of reading a feed.
+// Limits for reading a feed.
 const (
-	// feedTime bounds all queries together; defaultTimeout and maxTimeout bound one query.
+	// feedTime limits the total time of all queries. defaultTimeout and maxTimeout are the default
+	// and the maximum for the time of one query.
 	feedTime       = 5 * time.Minute
 	defaultTimeout = time.Minute
 	maxTimeout     = feedTime
-	// maxRows bounds the size of a query's rows, as lines of a feed, in bytes.
+	// maxRows is the maximum size of all rows of a query, as lines of a feed file, in bytes.
 	maxRows = 1 << 30
 )
 
-// infoQuery is the query for feed.json. All queries except the one for assets may be missing.
+// infoQuery is the name of the query for feed.json. Only the query for assets is required.
 const infoQuery = "feed"
 
 var queryNames = []string{infoQuery, "assets", "quotes", "exchanges", "categories", "chains", "rates"}
@@ -59,8 +60,8 @@ type database struct {
 	name    string // for logs
 	config  *pgconn.Config
 	queries map[string]string // by name
-	places  map[string]string // where the queries come from, by name: quotes.sql, or sql.quotes for the URL
-	others  []string          // other files in the folder of the queries
+	places  map[string]string // where the queries come from, by name: quotes.sql, or sql.quotes for a query in the URL
+	others  []string          // the files in the folder of the queries
 	timeout time.Duration
 	now     func() time.Time
 }
@@ -148,9 +149,9 @@ func (d *database) readQueries(dir string) error {
 func (d *database) String() string { return d.name }
 
 // begin opens a transaction, so that all queries see the same state, and sets the format of times.
-// If the builder ends for any reason, the transaction soon ends, too. The statement returns the
-// array types that the database has in addition to PostgreSQL's own, such as those of enums and
-// domains.
+// If the builder stops in the middle, the server soon ends the transaction, because it is idle. The
+// last statement returns the array types that the database has in addition to PostgreSQL's own,
+// such as arrays of enums and domains.
 const begin = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 SET LOCAL statement_timeout = %[1]d; SET LOCAL idle_in_transaction_session_timeout = %[1]d;
 SET LOCAL client_encoding = 'UTF8'; SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO';
