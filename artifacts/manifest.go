@@ -144,8 +144,8 @@ type View struct {
 	// or one of its companions; or a day of changes (see ChangesOf).
 	Collection string `json:"collection"`
 	// Sort is the key by which the rows are sorted in ascending order; ties are broken by id. It is
-	// a sort key of the interface, or board for trending, word for search, address for contracts,
-	// time for changes, and one of GroupSorts for the members of groups.
+	// a sort key of the interface, or "board" for trending, "word" for search, "address" for
+	// contracts, "time" for changes, or one of GroupSorts for the members of groups.
 	Sort string `json:"sort"`
 	// Rows and Runs are the numbers of rows and of runs of equal keys.
 	Rows int `json:"rows"`

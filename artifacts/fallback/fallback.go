@@ -170,8 +170,8 @@ func (r *Reader) GetIf(ctx context.Context, key artifacts.Key, known artifacts.V
 	}
 	first := got[0]
 	if !says(&first) {
-		// A caller that waits for the object must learn that the store that answers does not have
-		// it.
+		// A caller that waits for the object must learn that the fallback store, even if it
+		// answers, does not have the object.
 		first.err = fmt.Errorf("%w; the fallback store: %w", first.err, got[1].refused)
 	}
 	return first.data, first.version, first.err

@@ -109,7 +109,7 @@ func (s *source) changed() bool {
 func (s *source) RetrieveWithCredContext(c *credentials.CredContext) (credentials.Value, error) {
 	usable := s.last.AccessKeyID != "" && (s.last.Expiration.IsZero() || time.Now().Before(s.last.Expiration))
 	if s.path == "" && usable && time.Since(s.asked) < askAgain {
-		return s.last, nil // They were refused, but there are no newer ones yet.
+		return s.last, nil // The last credentials were refused, but there are no newer ones yet.
 	}
 	s.asked = time.Now()
 	v, err := s.retrieve(c)

@@ -11,7 +11,7 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// candle is a candle for an hour or a day.
+// candle is a row of a candle file: an asset's candle for an hour or a day.
 type candle struct {
 	Interval  string    `parquet:"interval,dict"` // 1h or 1d
 	Time      time.Time `parquet:"time,dict,timestamp(millisecond)"`

@@ -394,7 +394,7 @@ func (w *Writer) changes(ctx context.Context, d time.Time) error {
 	return err
 }
 
-// dayFile writes a file of a day and lists it.
+// dayFile writes one of a day's files and adds it to the list.
 func (w *Writer) dayFile(ctx context.Context, name string, write func(io.Writer) (rows int64, err error)) error {
 	var rows int64
 	f, err := w.file(ctx, name, artifacts.ParquetType, 0, artifacts.DayChunk, func(out io.Writer) (err error) {

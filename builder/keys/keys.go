@@ -386,8 +386,8 @@ func (r *Registry) now() time.Time {
 // seconds truncates t to the precision of a key set.
 func seconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
 
-// shown returns an id as errors quote it. If a key was given instead of an id, shown does not quote
-// it.
+// shown returns id in the form in which errors quote it. If a key was given instead of an id, shown
+// hides it, because a key is a secret.
 func shown(id string) string {
 	if strings.Contains(id, artifacts.KeyPrefix) {
 		return "(a key, not an id)"

@@ -294,7 +294,7 @@ func (h *holding) row(interval int, id uint64) *row {
 	return &(*rows)[0]
 }
 
-// held reports whether the store has a candle of the asset for the hour or day.
+// held reports whether the store has a candle for the asset in this hour or day.
 func (h *holding) held(id uint64) bool {
 	for i := artifacts.Hours; i <= artifacts.Days; i++ {
 		if r := h.row(i, id); r != nil && r.candles[h.at[i]] != nil {

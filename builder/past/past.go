@@ -348,7 +348,7 @@ func (b *block) read(ctx context.Context, from artifacts.ObjectReader, v *artifa
 	})
 }
 
-// elements returns the n elements of text. ok is false if text has another number of elements.
+// elements returns the n elements of text. ok is false if text has a different number of elements.
 func elements(text []byte, n int) (all [][]byte, ok bool) {
 	all = make([][]byte, n, n+1)
 	for i := range all {

@@ -7,8 +7,8 @@
 //     removes them, or the next build needs them and puts them again. That is no conflict, since equal
 //     keys mean equal bytes.
 //   - while the manifest is being put: the same holds for the manifest.
-//   - while the pointer is being swapped: the store either did it or did not. Either way the pointer
-//     names a manifest whose objects are all durable.
+//   - while the pointer is being swapped: the swap either takes effect or does not. Either way, the
+//     pointer names a manifest whose objects are all durable.
 //   - while the log is being written, in a signed store: the pointer contains the leaf. The next
 //     publication writes the leaf to the log before it moves the pointer (package transparency).
 //

@@ -204,7 +204,7 @@ func rateTable(f *market.Feed) *Table {
 	return t
 }
 
-// leaderTable returns the coins with the best ranks in each listed category.
+// leaderTable returns the highest-ranked coins in each listed category.
 func leaderTable(f *market.Feed, r *market.Result) *Table {
 	const most = 3
 	t := &Table{Collection: artifacts.LeadersCollection, Orders: []Order{{Sort: "id"}}}

@@ -88,7 +88,7 @@ func golden(t *testing.T) (*market.Feed, *market.Result) {
 			{ID: 7, Name: "Chain", DisplayName: "The Chain", Slug: "chain", EVMChainID: ptr(uint64(0)), Native: 0,
 				Active: true},
 			{ID: 8, Name: "Other", DisplayName: "Other", Slug: "other", Native: -1, Active: true},
-			{ID: 9, Name: "Unlisted", DisplayName: "U", Slug: "(A)B", Native: 1}, // platform a-b: (A)B has the same words
+			{ID: 9, Name: "Unlisted", DisplayName: "U", Slug: "(A)B", Native: 1}, // platform a-b: same words
 			{ID: 10, Name: "Higher", Slug: "a_b", Native: -1},
 		},
 	}

@@ -53,8 +53,8 @@ type Order struct {
 	// yet.
 	Sorted   []int32
 	prefixes []uint64 // of Sorted
-	// Compare compares two rows by a key that is not a text. It is nil for an order by text or by
-	// id. Equal rows form a run.
+	// Compare compares two rows by a key that is not text. It is nil for an order by text or by id.
+	// Equal rows form a run.
 	Compare func(a, b int32) int
 	// Prefix, if not nil, returns a number for each row. The order of these numbers never
 	// contradicts Compare and decides most comparisons.

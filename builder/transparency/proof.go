@@ -71,7 +71,7 @@ func Verify(file []byte, trust artifacts.Trust) (*Proof, Checkpoint, error) {
 	return &p, cp, nil
 }
 
-// Trusted returns a checkpoint that a trusted key has signed.
+// Trusted checks that a trusted key has signed the checkpoint in note, and parses it.
 func Trusted(note []byte, trust artifacts.Trust) (Checkpoint, error) {
 	if err := trust.Verify(artifacts.CheckpointKey, note); err != nil {
 		return Checkpoint{}, err
