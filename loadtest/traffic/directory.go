@@ -15,7 +15,7 @@ import (
 
 // Directory contains the listings of a service, in order of popularity.
 type Directory struct {
-	// Snapshot is the snapshot that was read, or "" if there is none.
+	// Snapshot is the time of the snapshot from which the listings were read, or "" if there is none.
 	Snapshot string
 	Lists    map[string]*List
 }
@@ -26,21 +26,22 @@ type List struct {
 	Entries []Entry
 }
 
-// Entry is a row, with its values ready for use in a query.
+// Entry is a row. Its values are escaped for use in a query.
 type Entry struct{ ID, Slug, Symbol string }
 
-// listings are read in an order that stands for popularity. The quotes are those of the assets, so only their
-// number is read.
+// listings contains the listings to read, each in the order that best approximates popularity. The quotes
+// belong to the assets, so only their number is read.
 var listings = []struct{ endpoint, sort string }{
 	{"assets", "rank"}, {"exchanges", "volume:desc"}, {"categories", ""}, {"chains", ""}, {"quotes", ""},
 }
 
-// maxWaits bounds the repeated requests if the service answers that the rate is too high or that it is not
-// ready.
+// maxWaits bounds the number of retries if the service refuses a request because the rate is too high or
+// because it is not ready.
 const maxWaits = 100
 
-// ReadDirectory reads the listings of the service at e page by page, at most maxRows rows of each, all from
-// one snapshot. progress, if not nil, is called with the number of rows and the number of rows read.
+// ReadDirectory reads the listings of the service at e, all from one snapshot. It reads each listing page by
+// page until it has maxRows rows. progress, if not nil, is called after each page with the number of rows
+// read and the number of rows to read.
 func ReadDirectory(
 	ctx context.Context, e *client.Endpoint, key string, maxRows int, progress func(endpoint string, read, total int),
 ) (*Directory, error) {
@@ -108,7 +109,8 @@ func (d *Directory) page(
 	return len(body.Result.Items), nil
 }
 
-// ask sends a request until the answer is 200. It waits for as long as the service says.
+// ask sends a request and returns the answer, whose status is 200. If the status is 429 or 503, it waits for
+// as long as the service asks, and then retries.
 func ask(ctx context.Context, conn *client.Conn, req []byte) (*client.Response, error) {
 	for waits := 0; ; waits++ {
 		resp, err := conn.Do(ctx, req, false)
@@ -137,7 +139,7 @@ func ask(ctx context.Context, conn *client.Conn, req []byte) (*client.Response, 
 	}
 }
 
-// http1 returns the beginning of a request, up to but without the empty line.
+// http1 returns the head of a request without the empty line at its end.
 func http1(e *client.Endpoint, method, target, key string) []byte {
 	b := fmt.Appendf(nil, "%s %s%s HTTP/1.1\r\nHost: %s\r\n%s", method, e.Prefix, target, e.Host, e.Header)
 	if key != "" {

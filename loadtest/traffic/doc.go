@@ -1,8 +1,9 @@
-// Package traffic makes the requests of a run. It makes a mix that resembles real clients of the market-data
-// API, from a scenario and the directory of the service. For any other HTTP service it sends targets from a
-// file.
+// Package traffic generates the requests of a run. For the market-data API, it generates a mix that resembles
+// the requests of real clients, from a scenario and the service's directory. For any other HTTP service, it
+// uses the requests of a targets file.
 //
 // Request number i of a run depends only on the scenario, the directory, the seed and i, so that runs can be
-// repeated. There are two exceptions: a conditional request contains the last entity tag for its target, and
-// a pinned request the newest snapshot seen.
+// repeated. There are three exceptions: a conditional request contains the last entity tag received for its
+// target, a pinned request names the newest snapshot seen so far, and a request for prices asks for times
+// before that snapshot.
 package traffic

@@ -42,8 +42,8 @@ type rare struct {
 	expect check.Expect
 }
 
-// NewMix returns the traffic of a scenario over a directory. It uses the keys in turn; they must not contain
-// line breaks. Without keys, requests have none.
+// NewMix returns the traffic of a scenario over a directory. The requests use the keys in turn; without keys,
+// they have none. Keys must not contain line breaks.
 func NewMix(s *Scenario, d *Directory, seed uint64, keys []string, c *check.Checker) (*Mix, error) {
 	m := &Mix{scenario: s, dir: d, seed: seed, keys: keys, checker: c, classes: s.Classes(), rows: map[string]*zipf{}}
 	total := 0.0
@@ -60,14 +60,14 @@ func NewMix(s *Scenario, d *Directory, seed uint64, keys []string, c *check.Chec
 			m.rows[of] = newZipf(n, s.Zipf)
 		}
 	}
-	// A listing has at most as many pages as rows. 1,000 are enough for drawing early pages.
+	// 1,000 pages are enough, because most draws by popularity select early pages.
 	m.pages = newZipf(1000, max(s.Zipf, 1))
 	m.refused = slices.Index(m.classes, refused)
 	m.rare = refusals()
 	return m, nil
 }
 
-// entries returns the rows from which filters on an endpoint are drawn.
+// entries returns the rows from which the filter values for an endpoint are drawn.
 func (d *Directory) entries(endpoint string) []Entry {
 	switch endpoint {
 	case "quotes", markets, history, candles, prices, search:
@@ -89,7 +89,7 @@ func (d *Directory) total(endpoint string) int {
 	return 0
 }
 
-// refusals returns requests that the interface refuses.
+// refusals returns requests that the service must refuse.
 func refusals() []rare {
 	many := strings.TrimSuffix(strings.Repeat("1,", 101), ",")
 	var all []rare
@@ -113,7 +113,7 @@ func refusals() []rare {
 	return all
 }
 
-// badKeys are keys that no service has issued.
+// badKeys are keys that no service has issued. "" means that the request has no key.
 var badKeys = []string{"", "mdk_live_000000000000000000000000000000000000000", "secret", "mdk_live_"}
 
 // Classes implements engine.Source.
@@ -126,7 +126,7 @@ func (m *Mix) Session() engine.Session {
 	return s
 }
 
-// mixSession makes the requests of one connection.
+// mixSession generates the requests of one connection.
 type mixSession struct {
 	m     *Mix
 	check *check.Session
@@ -146,7 +146,7 @@ type mixSession struct {
 // Request implements engine.Session.
 func (s *mixSession) Request(i uint64, e *client.Endpoint) *engine.Request {
 	m, sc, r := s.m, s.m.scenario, s.rand
-	// Otherwise neighboring seeds would give similar first numbers.
+	// Scramble i, because the generator's first numbers are similar for similar seeds.
 	s.pcg.Seed(m.seed^i*0x9e3779b97f4a7c15, i)
 	s.ask, s.coding = check.Ask{Expect: check.Success}, ""
 	key := ""
@@ -193,7 +193,8 @@ func (s *mixSession) Request(i uint64, e *client.Endpoint) *engine.Request {
 	return &s.req
 }
 
-// conditions appends the header fields that only a share of the requests has.
+// conditions appends the header fields that only some requests have. It also decides whether the path pins a
+// snapshot.
 func (s *mixSession) conditions(b []byte, i uint64, kind *Kind) []byte {
 	m, sc, r := s.m, s.m.scenario, s.rand
 	if s.coding != "" {
@@ -201,8 +202,8 @@ func (s *mixSession) conditions(b []byte, i uint64, kind *Kind) []byte {
 		s.accept = append(s.accept[:0], s.coding...)
 		s.ask.Accept = s.accept
 	}
-	// Draw all numbers whether they are needed or not, so that changing one share does not change what the
-	// others select.
+	// Draw all numbers whether they are needed or not, so that changing one share does not change which
+	// requests the others select.
 	pin, conditional, own := r.Float64(), r.Float64() < sc.Conditional, r.Float64() < sc.OwnID
 	good := s.ask.Expect == check.Success
 	s.byPath = false
@@ -251,7 +252,7 @@ func (s *mixSession) Answer(resp *client.Response) engine.Verdict {
 	return s.check.Answer(&s.ask, resp)
 }
 
-// appendTarget appends the path and query of a request of a kind.
+// appendTarget appends the path and query of a random request of kind k.
 func (m *Mix) appendTarget(b []byte, r *rand.Rand, k *Kind) []byte {
 	b = append(append(b, model.Prefix...), k.Endpoint...)
 	if k.CSV {
@@ -302,8 +303,7 @@ func (m *Mix) appendTarget(b []byte, r *rand.Rand, k *Kind) []byte {
 	return p.b
 }
 
-// filter adds a filter. The values are drawn by popularity, and the most popular comes first, as in a
-// client's list of favorites.
+// filter adds a filter with one to k.Values values, which are drawn by popularity.
 func (m *Mix) filter(p *params, r *rand.Rand, k *Kind) {
 	of := k.filtered()
 	entries, rows := m.dir.entries(of), m.rows[of]
@@ -330,10 +330,10 @@ func (m *Mix) filter(p *params, r *rand.Rand, k *Kind) {
 	}
 }
 
-// times adds n times, drawn from the 90 days before the newest snapshot that an answer named.
+// times adds n times, drawn from the 90 days before the newest snapshot seen in an answer.
 func (m *Mix) times(p *params, r *rand.Rand, n int) {
 	newest, err := time.Parse(time.RFC3339, m.checker.Latest())
-	if err != nil { // there was no answer yet
+	if err != nil { // there has been no answer yet
 		newest = time.Unix(0, 0)
 	}
 	p.name("time")
@@ -345,7 +345,7 @@ func (m *Mix) times(p *params, r *rand.Rand, n int) {
 	}
 }
 
-// appendTyped appends a text that somebody who looks for an asset could have typed.
+// appendTyped appends a search text that a user who looks for e could type.
 func appendTyped(b []byte, r *rand.Rand, e *Entry) []byte {
 	if r.IntN(3) == 0 {
 		return append(b, e.Symbol[:min(len(e.Symbol), 60)]...)
@@ -414,7 +414,7 @@ type tagCache struct {
 	}
 }
 
-// maxTags bounds the requests whose tags are remembered.
+// maxTags bounds the number of requests whose tags are remembered.
 const maxTags = 1 << 17
 
 func (c *tagCache) shard(key []byte) int { return int(xxh3.Hash(key) % uint64(len(c.shards))) }

@@ -16,68 +16,72 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Scenario describes a mix of requests. Shares are from 0 to 1.
+// Scenario describes a mix of requests. Shares range from 0 to 1.
 type Scenario struct {
-	// Name is the name of the file without its extension.
+	// Name is the file name without its extension.
 	Name        string `yaml:"-"`
 	Description string `yaml:"description"`
-	// Zipf is the exponent of popularity. The n-th most popular row or page has the weight 1/n^zipf. With 0,
-	// all have the same weight.
+	// Zipf is the exponent of popularity: the n-th most popular row has the weight 1/n^Zipf, so 0 gives all
+	// rows the same weight. For pages, the exponent is at least 1.
 	Zipf float64 `yaml:"zipf"`
-	// Mix are the kinds of requests, drawn by weight.
+	// Mix lists the kinds of requests, which are drawn by weight.
 	Mix []Kind `yaml:"mix"`
-	// Conditional is the share of requests that contain the last entity tag for the same request, if there is
-	// one.
+	// Conditional is the share of requests that send If-None-Match with the entity tag last received for the
+	// same request, if there is one.
 	Conditional float64 `yaml:"conditional"`
-	// Compressed is the share of requests that accept a content coding. Codings are the values of
+	// Compressed is the share of requests that accept a content coding. Codings are the possible values of
 	// Accept-Encoding, drawn with equal probability.
 	Compressed float64  `yaml:"compressed"`
 	Codings    []string `yaml:"codings"`
 	Head       float64  `yaml:"head"`
-	// Pinned is the share of requests for lists that pin the newest snapshot seen, as a client does that
-	// reads a listing page by page. Half of them use X-Snapshot-Time, and half a path below /at/.
+	// Pinned is the share of list requests that pin the newest snapshot seen so far, as a client does when it
+	// reads a listing page by page. Half of them send X-Snapshot-Time, and half use a path under /at/.
 	Pinned float64 `yaml:"pinned"`
-	// OwnID is the share of requests with an X-Request-Id.
+	// OwnID is the share of requests that send an X-Request-Id.
 	OwnID float64 `yaml:"own_id"`
-	// BadKey and BadParameter are the shares of requests that must be refused, with 401, and with 400 or 404.
+	// BadKey is the share of requests that must be refused with 401, and BadParameter the share that must be
+	// refused with 400 or 404.
 	BadKey       float64 `yaml:"bad_key"`
 	BadParameter float64 `yaml:"bad_parameter"`
 }
 
 // Kind is a kind of request to the API.
 type Kind struct {
-	// Endpoint is assets, quotes, trending, exchanges, global, categories, chains,
-	// history, candles, prices, search or changes.
+	// Endpoint is assets, quotes, markets, trending, exchanges, global, categories, chains, history, candles,
+	// prices, search or changes.
 	Endpoint string  `yaml:"endpoint"`
 	Weight   float64 `yaml:"weight"`
-	// CSV requests the answer as a table. Markets, history, candles and prices support it.
+	// CSV requests the answer as CSV. The endpoints markets, history, candles and prices support it.
 	CSV bool `yaml:"csv"`
-	// By is list, which is the default, or one of the filters id, slug and symbol. /history, /candles and
-	// /prices need a filter. For /search it is q, with the beginning of a slug or of its words, or a symbol.
+	// By is "list", which is the default, or the name of a filter: id, slug, symbol or, for markets, category
+	// or chain. The endpoints history, candles and prices need a filter. For search, By is q, whose value is
+	// a symbol or the first letters of a slug.
 	By string `yaml:"by"`
-	// Values is the largest number of values of a filter, 1 to 100. The number is drawn with equal
-	// probability from 1. The default is 1.
+	// Values is the maximum number of values of a filter, 1 to 100. Each request draws its number with equal
+	// probability from 1 to Values. The default is 1.
 	Values int `yaml:"values"`
-	// Sorts and Sizes are drawn with equal probability. "" and 0 omit the parameter.
+	// Sorts and Sizes are the possible values of the parameters sort and size, drawn with equal probability.
+	// "" and 0 omit the parameter.
 	Sorts []string `yaml:"sorts"`
 	Sizes []int    `yaml:"sizes"`
-	// Deep is the share of pages that are drawn with equal probability from the whole listing. The others
-	// follow Zipf from the first page.
+	// Deep is the share of pages that are drawn with equal probability from the whole listing. The other
+	// pages are drawn by popularity, with the first page as the most popular.
 	Deep float64 `yaml:"deep"`
-	// Offset is the share of requests that use limit and offset.
+	// Offset is the share of requests that use limit and offset instead of page and size.
 	Offset float64 `yaml:"offset"`
-	// Links is the share of requests with fields=links, for assets.
+	// Links is the share of requests for assets that have fields=links.
 	Links float64 `yaml:"links"`
-	// Groups is the share of requests with fields=groups, for markets.
+	// Groups is the share of requests for markets that have fields=groups.
 	Groups float64 `yaml:"groups"`
-	// Windows are the windows of history, drawn with equal probability; "" omits the parameter.
+	// Windows are the possible windows of history, drawn with equal probability; "" omits the parameter.
 	Windows []string `yaml:"windows"`
-	// Intervals are the intervals of candles, drawn with equal probability; "" omits the parameter.
+	// Intervals are the possible intervals of candles, drawn with equal probability; "" omits the parameter.
 	Intervals []string `yaml:"intervals"`
-	// Collections are the collections of changes, drawn with equal probability; "" omits the parameter.
+	// Collections are the possible collections of changes, drawn with equal probability; "" omits the
+	// parameter.
 	Collections []string `yaml:"collections"`
-	// Times is the number of times in a request for prices, 1 to 100, from the last 90 days. The default is
-	// 1.
+	// Times is the number of times in a request for prices, 1 to 100. They are drawn from the last 90 days.
+	// The default is 1.
 	Times int `yaml:"times"`
 }
 
@@ -96,7 +100,7 @@ func Scenarios() []string {
 	return files
 }
 
-// LoadScenario loads a built-in scenario by its name, or a file by a path that ends in .yaml or .yml.
+// LoadScenario loads a built-in scenario by its name, or a file whose path ends in .yaml or .yml.
 func LoadScenario(name string) (*Scenario, error) {
 	var b []byte
 	var err error
@@ -119,8 +123,8 @@ func LoadScenario(name string) (*Scenario, error) {
 	return s, nil
 }
 
-// ParseScenario parses and checks the YAML of a scenario. Unknown fields are errors, so that a misspelled one
-// is noticed.
+// ParseScenario parses and checks the YAML of a scenario. Unknown fields are errors, so that misspelled names
+// are noticed.
 func ParseScenario(b []byte) (*Scenario, error) {
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
@@ -131,8 +135,8 @@ func ParseScenario(b []byte) (*Scenario, error) {
 	return s, s.check()
 }
 
-// WantOne describes the known words for an error about an unknown one, and suggests the one that was probably
-// meant.
+// WantOne returns text for an error about an unknown word. It lists the known words and, if word resembles
+// one of them, suggests that one.
 func WantOne(word string, known []string) string {
 	text := "want one of " + strings.Join(known, ", ")
 	if near := suggest.Likely(word, known); near != "" {
@@ -141,8 +145,8 @@ func WantOne(word string, known []string) string {
 	return text
 }
 
-// For returns the scenario without the kinds that filter a listing that is empty in d. left describes these
-// kinds.
+// For returns the scenario without the kinds whose filter values come from a listing that is empty in d. left
+// describes the kinds that it removed.
 func (s *Scenario) For(d *Directory) (_ *Scenario, left []string) {
 	of := *s
 	of.Mix = nil
@@ -156,7 +160,8 @@ func (s *Scenario) For(d *Directory) (_ *Scenario, left []string) {
 	return &of, left
 }
 
-// Classes returns the kinds of requests that a Mix of the scenario contains.
+// Classes returns the names of the request classes that a Mix of the scenario has: its endpoints and, if some
+// requests must be refused, one class for these.
 func (s *Scenario) Classes() []string {
 	var all []string
 	for _, k := range s.Mix {
@@ -170,7 +175,7 @@ func (s *Scenario) Classes() []string {
 	return all
 }
 
-// filters are the filters that each list supports.
+// filters contains the filters that each list endpoint supports.
 var filters = map[string][]string{
 	"assets": {"id", "slug", "symbol"}, "quotes": {"id", "slug", "symbol"},
 	markets: {"id", "slug", "symbol", "category", "chain"}, history: {"id", "slug", "symbol"},
@@ -185,7 +190,7 @@ const (
 	changes                  = "changes"
 )
 
-// ofPast maps the endpoints that need a filter to the largest number of assets in a request.
+// ofPast maps the endpoints for past data, which need a filter, to the maximum number of assets in a request.
 var ofPast = map[string]int{history: 100, candles: 20, prices: 100}
 
 // filtered returns the listing from which the values of the kind's filter come.
@@ -308,7 +313,7 @@ func (k *Kind) check(share func(string, float64) error) error {
 	return nil
 }
 
-// checkPast checks the fields for the endpoints of the past.
+// checkPast checks the fields that concern the endpoints for past data.
 func (k *Kind) checkPast() error {
 	most, past := ofPast[k.Endpoint]
 	switch {

@@ -18,26 +18,25 @@ import (
 	"example.com/marketdata/loadtest/engine"
 )
 
-// Target is a request of a targets file.
+// Target is a request from a targets file.
 type Target struct {
 	Method string
-	// Base is the scheme and host of an absolute URL, or "" for a path.
+	// Base is the scheme and host if the target is an absolute URL, or "" if it is a path.
 	Base   string
 	Path   string // including the query
 	Header []string
 	Body   []byte
 }
 
-// Bounds of a targets file.
+// Limits of a targets file.
 const (
 	maxTargets    = 1 << 20
 	maxTargetBody = 16 << 20
 )
 
 // ParseTargets parses requests in vegeta's format. A request is a line METHOD URL, followed by header fields,
-// one per line, and @FILE for a body. Blank lines separate requests, and may be omitted after a request that
-// consists of one line. Lines that begin with # are comments. A URL may be a path. Files for bodies are
-// relative to dir.
+// one per line, and by @FILE if it has a body. Blank lines and lines that begin with # are ignored. A URL may
+// be just a path. Relative names of body files are resolved in dir.
 func ParseTargets(r io.Reader, dir string) ([]Target, error) {
 	var all []Target
 	lines := bufio.NewScanner(r)
@@ -95,7 +94,7 @@ func parseTarget(method, raw string) (Target, error) {
 	if err != nil {
 		return Target{}, fmt.Errorf("URL: %w", err)
 	}
-	// Path and query are sent exactly as they were written.
+	// The path and query are sent exactly as written.
 	t := Target{Method: method, Path: raw}
 	if u.Host != "" {
 		t.Base = u.Scheme + "://" + u.Host
@@ -132,7 +131,7 @@ func readBody(dir, name string) ([]byte, error) {
 	return b, err
 }
 
-// Targets is traffic that sends a list of requests in turn. It implements engine.Source.
+// Targets is traffic that cycles through a list of requests. It implements engine.Source.
 type Targets struct {
 	targets []prepared
 	keys    []string
@@ -140,13 +139,13 @@ type Targets struct {
 	classes []string
 }
 
-// prepared is a target in the form in which it is sent, except for the parts that depend on the endpoint and
-// the key.
+// prepared contains the bytes of a target's request, except for the parts that depend on the endpoint or the
+// key.
 type prepared struct {
-	method, path []byte // the path is followed by HTTP/1.1
+	method, path []byte // path ends with the HTTP version
 	fields       []byte // header fields
 	end          []byte // the empty line and the body
-	host, key    bool   // whether fields contains them
+	host, key    bool   // whether fields contains a Host or an X-Api-Key
 	ask          check.Ask
 	class        int
 }
@@ -154,7 +153,7 @@ type prepared struct {
 func prepare(t *Target, class int) prepared {
 	p := prepared{method: []byte(t.Method + " "), path: []byte(t.Path + " HTTP/1.1\r\n"), class: class}
 	p.ask.Head = t.Method == "HEAD"
-	if t.Method == "GET" || p.ask.Head { // the answers to other methods are unknown
+	if t.Method == "GET" || p.ask.Head { // the correct answers to other methods are unknown
 		p.ask.Target = []byte(t.Path)
 	}
 	agent := false
@@ -188,7 +187,8 @@ func prepare(t *Target, class int) prepared {
 	return p
 }
 
-// AddHeader adds the header fields that the target does not have already. Names must be canonical.
+// AddHeader adds the header fields that the target does not have already. The keys of fields are canonical
+// names, and its values have the form "Name: value".
 func (t *Target) AddHeader(fields map[string]string) {
 	missing := maps.Clone(fields)
 	for _, h := range t.Header {
@@ -200,10 +200,11 @@ func (t *Target) AddHeader(fields map[string]string) {
 	}
 }
 
-// maxClasses bounds the number of paths with figures of their own.
+// maxClasses bounds the number of classes. If there are more paths, the last class contains the requests for
+// the remaining ones.
 const maxClasses = 16
 
-// NewTargets returns the traffic of a list of requests. It adds keys in turn to those without one.
+// NewTargets returns traffic that sends the targets in turn. Targets without an API key use the keys in turn.
 func NewTargets(targets []Target, keys []string, c *check.Checker) *Targets {
 	t := &Targets{keys: keys, checker: c}
 	index := map[string]int{}
@@ -261,7 +262,8 @@ func (s *targetSession) Answer(resp *client.Response) engine.Verdict {
 	return s.check.Answer(s.ask, resp)
 }
 
-// Base returns the base URL of all targets, or "" if none has one. It returns an error if they differ.
+// Base returns the base URL that the targets share, or "" if none has one. It returns an error if their base
+// URLs differ.
 func Base(targets []Target) (string, error) {
 	base := ""
 	for _, t := range targets {

@@ -6,8 +6,9 @@ import (
 	"sort"
 )
 
-// zipf draws numbers from 0 to n−1. Number i has the weight 1/(i+1)^exponent. Unlike the standard library's
-// generator, it supports any exponent from 0 (equal weights) on, but needs a table of n numbers.
+// zipf draws numbers from 0 to n−1. Number i has the weight 1/(i+1)^exponent. Unlike rand.Zipf of the
+// standard library, it supports every exponent from 0 (equal weights) upward, but it needs a table of n
+// numbers.
 type zipf struct{ sums []float64 }
 
 func newZipf(n int, exponent float64) *zipf {
@@ -20,7 +21,7 @@ func newZipf(n int, exponent float64) *zipf {
 	return z
 }
 
-// draw returns a number. n must be positive.
+// draw returns a random number. The table must not be empty.
 func (z *zipf) draw(r *rand.Rand) int {
 	n := len(z.sums)
 	return min(sort.SearchFloat64s(z.sums, r.Float64()*z.sums[n-1]), n-1)
