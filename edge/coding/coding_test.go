@@ -21,8 +21,8 @@ var decoders = map[string]struct {
 	"zstd": {Zstd, func(r io.Reader) (io.Reader, error) { return zstd.NewReader(r, zstd.WithDecoderConcurrency(1)) }},
 }
 
-// FuzzCodings: what is coded decodes to the body, and its bytes are the body's alone,
-// whatever was coded before it, and behind what dst has.
+// FuzzCodings checks that compressed bodies decode to the body, that the bytes depend only on the body and
+// not on earlier bodies, and that they are appended to dst.
 func FuzzCodings(f *testing.F) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	random := make([]byte, 100<<10)
@@ -43,7 +43,7 @@ func FuzzCodings(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if len(body) == 0 {
-			return // is never coded
+			return // empty bodies are never compressed
 		}
 		for name, c := range decoders {
 			coded := c.code(nil, body)

@@ -4,9 +4,8 @@ package coingecko_test
 
 import "testing"
 
-// TestNoAllocations counts what an answer allocates that is put together, from its parameters on, once
-// memory has grown: nothing, but for whole collections and /global, which are put together once a
-// snapshot.
+// TestNoAllocations checks that parsing a request and composing its answer allocate nothing once buffers
+// have grown. Whole collections and /global are exceptions, because they are composed once per snapshot.
 func TestNoAllocations(t *testing.T) {
 	rig, engine, _ := newRig(t, 64<<20)
 	for _, target := range targets() {
@@ -16,7 +15,7 @@ func TestNoAllocations(t *testing.T) {
 				t.Fatalf("%s: %v, status %d, %s", target, err, req.Reply.Status, req.Reply.Body)
 			}
 		}
-		for range 100 { // shards in memory, buffers grown
+		for range 100 { // until shards are in memory and buffers have grown
 			do()
 			rig.Cache.Wait()
 		}

@@ -20,11 +20,11 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// coins is a market of 300 coins with contracts and supplies.
+// coins returns a market of 300 coins with contracts and supplies.
 func coins(at time.Time) teststore.Rows {
 	rows := teststore.Rows{"rates": {{"code": "eur", "usd": "1.1"}, {"code": "btc", "usd": "91000.5"},
 		{"code": "one", "asset": "coin-1"}}}
-	for i := range 170 { // 300 coins have more prices in these than an answer may
+	for i := range 170 { // an answer may not contain the prices of 300 coins in all of these
 		rows["rates"] = append(rows["rates"], map[string]any{"code": fmt.Sprint("x", i), "usd": 1 + i})
 	}
 	var members []string
@@ -42,7 +42,7 @@ func coins(at time.Time) teststore.Rows {
 	return rows
 }
 
-// targets are requests that a snapshot of coins answers, none of them for a whole collection or /global.
+// targets returns requests for a snapshot of coins, but none for a whole collection or /global.
 func targets() []string {
 	const all = "&include_market_cap=1&include_24hr_vol=1&include_24hr_change=1&include_last_updated_at=1&precision=3"
 	return []string{
@@ -67,7 +67,7 @@ func targets() []string {
 	}
 }
 
-// newRig returns an engine that has a snapshot of coins and caches no answer.
+// newRig returns an Engine that has a snapshot of coins and caches no answers.
 func newRig(t *testing.T, shardMemory int64) (*edgerig.Rig, *reply.Engine, *faultstore.Store) {
 	store, feed := faultstore.New(memstore.New(), nil), teststore.Moments(coins)
 	teststore.Publish(t, store, feed, teststore.Start,
@@ -76,11 +76,11 @@ func newRig(t *testing.T, shardMemory int64) (*edgerig.Rig, *reply.Engine, *faul
 	engine := reply.New(reply.Config{Refresher: rig.Refresher, WarmBytes: 16 << 20})
 	rig.Run(t, engine.Warm)
 	rig.Await(t, teststore.Start)
-	rig.Freeze() // polls allocate
+	rig.Freeze() // because polls allocate
 	return rig, engine, store
 }
 
-// asker returns a function that asks for a target, always with the same memory.
+// asker returns a function that requests a target and always reuses the same memory.
 func asker(t *testing.T, engine *reply.Engine, target string) (*reply.Request, func() error) {
 	path, raw, _ := strings.Cut(target, "?")
 	e, _ := coingecko.EndpointAt([]byte(path))
@@ -95,7 +95,7 @@ func asker(t *testing.T, engine *reply.Engine, target string) (*reply.Request, f
 	}
 }
 
-// TestManyPrices: the bound of an answer's prices.
+// TestManyPrices checks the limit of the number of prices in an answer.
 func TestManyPrices(t *testing.T) {
 	_, engine, _ := newRig(t, 16<<20)
 	var ids, codes []string
@@ -113,7 +113,8 @@ func TestManyPrices(t *testing.T) {
 	}
 }
 
-// TestMissingObjects takes each object from disk and store: an answer is an error then, or whole.
+// TestMissingObjects removes each object in turn from disk and store, and checks that each answer is then
+// either an error or complete.
 func TestMissingObjects(t *testing.T) {
 	rig, engine, store := newRig(t, 1)
 	list := append(targets(), "coins/list?include_platform=1", "coins/categories", "exchanges/list", "asset_platforms",
@@ -132,7 +133,7 @@ func TestMissingObjects(t *testing.T) {
 		away := filepath.Join(rig.Dir, "away")
 		must.OK(t, os.Rename(file, away))
 		for _, target := range list {
-			rig.Cache.Wait() // else what it will reject is still there
+			rig.Cache.Wait() // otherwise the cache may still contain shards that it will reject
 			req, ask := asker(t, engine, target)
 			if ask() != nil {
 				failed[target] = true

@@ -8,7 +8,7 @@ import (
 	"github.com/cockroachdb/apd/v3"
 )
 
-// randomDecimal returns a decimal in plain notation, often short, often near a half.
+// randomDecimal returns a decimal in plain notation, which is often short or close to half a unit.
 func randomDecimal(r *rand.Rand, whole, places int) string {
 	var b strings.Builder
 	digit := func() {
@@ -33,7 +33,7 @@ func randomDecimal(r *rand.Rand, whole, places int) string {
 	return b.String()
 }
 
-// TestQuotient compares with a library that divides with 400 digits.
+// TestQuotient compares quotients with those of a library that divides with 400 digits.
 func TestQuotient(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	wide := apd.BaseContext.WithPrecision(400)

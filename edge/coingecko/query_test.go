@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzParse checks that a request is refused by a message of ours or has a key, which the request that
-// its source makes has, too; and that no API key gets into either.
+// FuzzParse checks that a request is either rejected with a well-formed message or has a cache key, and
+// that the key does not depend on API keys in the query.
 func FuzzParse(f *testing.F) {
 	for _, target := range []string{
 		"simple/price?ids=bitcoin,ether&vs_currencies=usd,eur&precision=2&x_cg_demo_api_key=secret",
@@ -37,7 +37,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		// The same parameters without the API keys ask for the same answer.
+		// The same parameters without the API keys must have the same cache key.
 		var other Query
 		kept := slices.DeleteFunc(strings.Split(raw, "&"), func(pair string) bool {
 			name, _, _ := strings.Cut(pair, "=")
@@ -88,7 +88,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestNotServed: CoinGecko's endpoints that are not served are no coins.
+// TestNotServed checks that CoinGecko's unsupported endpoints are not taken for coins.
 func TestNotServed(t *testing.T) {
 	for _, path := range []string{"coins/top_gainers_losers", "coins/top_gainers_losers/", "coins/list/new",
 		"coins/bitcoin/tickers", "coins", "nfts/list", "key", "simple"} {

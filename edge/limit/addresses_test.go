@@ -25,7 +25,7 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// TestFlood: millions of made-up addresses cost no memory and free nobody.
+// TestFlood checks that millions of forged addresses cost no memory and reset no bucket.
 func TestFlood(t *testing.T) {
 	n := 10_000_000
 	if testing.Short() {

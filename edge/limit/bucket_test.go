@@ -28,8 +28,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// model is the token bucket of the textbooks: tokens that drip in, kept as an
-// exact fraction.
+// model is a textbook token bucket. It stores the number of tokens as an exact fraction.
 type model struct {
 	interval, burst, tokens *big.Rat
 	last                    int64
@@ -67,7 +66,7 @@ func (m *model) take(now int64) Decision {
 	return m.state(ok)
 }
 
-// charge takes n tokens, so that no more than a minute's are owed. It takes none where more are.
+// charge takes n tokens. The debt is limited to the tokens of one minute.
 func (m *model) charge(now int64, n int) Decision {
 	m.drip(now)
 	least := new(big.Rat).Quo(big.NewRat(-int64(time.Minute), 1), m.interval)
@@ -79,7 +78,7 @@ func (m *model) charge(now int64, n int) Decision {
 
 func floor(r *big.Rat) int64 { return new(big.Int).Div(r.Num(), r.Denom()).Int64() }
 
-// seconds is how long so many tokens take, in whole seconds, rounded up.
+// seconds returns the time in which this many tokens become available, in seconds, rounded up.
 func (m *model) seconds(tokens *big.Rat) int64 {
 	r := new(big.Rat).Mul(tokens, m.interval)
 	return -floor(r.Neg(r.Quo(r, big.NewRat(int64(time.Second), 1))))
@@ -109,11 +108,11 @@ func TestAgainstModel(t *testing.T) {
 	})
 }
 
-// TestConcurrent: many goroutines get exactly the tokens that there are.
+// TestConcurrent checks that many goroutines together get exactly the available tokens.
 func TestConcurrent(t *testing.T) {
 	const goroutines, steps = 64, 400
 	l, b := must.Get(New(1000, 500))(t), new(Bucket)
-	// Emptied first, so that no token runs over a full bucket and is lost.
+	// Empty the bucket first, so that it never becomes full and loses tokens.
 	admitted := new(atomic.Int64)
 	for b.Take(l, 0).OK {
 		admitted.Add(1)
@@ -149,7 +148,7 @@ func TestConvert(t *testing.T) {
 		for range c.take {
 			b.Take(slow, now)
 		}
-		// One token goes with the asking; -1: there was none.
+		// Take itself takes one token. A remaining of -1 means that there was none.
 		d := b.Convert(slow, fast, now).Take(fast, now)
 		if d.OK != (c.remaining >= 0) || d.OK && d.Remaining != c.remaining {
 			t.Errorf("after %d: %+v, want %d left", c.take, d, c.remaining)

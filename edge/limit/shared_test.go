@@ -21,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bucketStore is a Store in memory: plain buckets under the clock of a synctest
-// bubble. Its calls take as long as latency says, half of it on the way there.
+// bucketStore is a Store in memory. It consists of plain buckets with the clock of a synctest bubble. A
+// call takes the time that latency returns, half of it before the bucket changes.
 type bucketStore struct {
 	began   time.Time
 	latency func() time.Duration
@@ -40,7 +40,7 @@ func newBucketStore(latency func() time.Duration) *bucketStore {
 
 func (s *bucketStore) now() int64 { return int64(time.Since(s.began)) }
 
-// travel takes a part of the latency, and ends with ctx.
+// travel waits for a part of the latency, or until ctx is done.
 func (s *bucketStore) travel(ctx context.Context, part time.Duration) error {
 	select {
 	case <-time.After(part):
@@ -94,7 +94,7 @@ func (s *bucketStore) take(name string, l Limit, want, back int) Grant {
 
 func instantly() time.Duration { return 0 }
 
-// running runs a Shared until the end of the bubble.
+// running starts a Shared, which runs until the end of the test, and waits until it shares limits.
 func running(t *testing.T, cfg SharedConfig) *Shared {
 	s := NewShared(cfg)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -113,9 +113,9 @@ func running(t *testing.T, cfg SharedConfig) *Shared {
 	return s
 }
 
-// admitted counts what one client gets that asks all edges without a pause:
-// from each with many goroutines, for a time, beginning with full buckets. What it
-// gets costs more tokens than the first.
+// admitted returns the number of requests that edges admit in the given period. Several goroutines per edge
+// send requests without a pause, except after a refusal. The buckets are full at first. If more is
+// positive, each admitted request costs that many more tokens.
 func admitted(s *bucketStore, leases []*Lease, goroutines int, period, pause time.Duration, more int) int {
 	var total atomic.Int64
 	var wg sync.WaitGroup
@@ -141,17 +141,17 @@ func admitted(s *bucketStore, leases []*Lease, goroutines int, period, pause tim
 	return int(total.Load())
 }
 
-// TestSharedAccuracy: the limit holds over all edges, whatever the latency, and
-// hardly less than it gets through.
+// TestSharedAccuracy checks that all edges together admit no more than the limit, whatever the latency, and
+// not much less.
 func TestSharedAccuracy(t *testing.T) {
 	period := time.Minute
 	if testing.Short() {
-		period = 15 * time.Second // after it, edges decided more by the store than alone
+		period = 15 * time.Second // long enough that most decisions come from the store
 	}
 	for name, c := range map[string]struct {
 		rate, burst, edges int
 		latency            time.Duration // at most
-		more               int           // tokens beside the first
+		more               int           // tokens besides the first
 	}{
 		"default key, near":    {100, 200, 3, 200 * time.Microsecond, 0},
 		"default key, far":     {100, 200, 3, 4 * time.Millisecond, 0},
@@ -178,7 +178,7 @@ func TestSharedAccuracy(t *testing.T) {
 				}
 				got := (1 + c.more) * admitted(store, leases, 64/c.edges, period, 12*time.Millisecond, c.more)
 				promised := c.rate*int(period/time.Second) + c.burst
-				// What a lease admits at once may cost more than it has.
+				// Requests that a lease admits at the same time may cost more tokens than it has.
 				debt := c.more * c.edges * c.rate * int(leaseTime) / int(time.Second)
 				if most := promised + c.rate*int(leaseTime)/int(time.Second) + debt; got > most ||
 					got < promised*99/100 {
@@ -189,7 +189,7 @@ func TestSharedAccuracy(t *testing.T) {
 						t.Errorf("%+v", st)
 					}
 				}
-				// Saturated keys cost a bounded number of calls.
+				// The number of calls for saturated keys is bounded.
 				if most := int64(c.edges) * int64(period/minPause) * 2; store.calls.Load() > most {
 					t.Errorf("%d calls in %v, want at most %d", store.calls.Load(), period, most)
 				}
@@ -198,7 +198,7 @@ func TestSharedAccuracy(t *testing.T) {
 	}
 }
 
-// TestSharedRare: requests far apart take no more from others than they use.
+// TestSharedRare checks that infrequent requests take no more tokens from other edges than they use.
 func TestSharedRare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newBucketStore(instantly)
@@ -207,7 +207,7 @@ func TestSharedRare(t *testing.T) {
 		for range 10 {
 			leases = append(leases, running(t, SharedConfig{Store: store}).NewLease("k", l))
 		}
-		// 90 of 100 a second, 9 on each edge, at even distances.
+		// Send 90 requests per second at equal intervals, 9 to each edge. The limit is 100.
 		local := new(Bucket)
 		for i := range 900 {
 			time.Sleep(time.Second / 90)
@@ -218,8 +218,8 @@ func TestSharedRare(t *testing.T) {
 	})
 }
 
-// TestSharedDecisions: for requests so rare that no lease is of more than one
-// token, an edge says in its headers what a bucket of its own would say.
+// TestSharedDecisions checks that, if requests are so infrequent that no lease has more than one token,
+// decisions equal those of a local bucket.
 func TestSharedDecisions(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -238,9 +238,8 @@ func TestSharedDecisions(t *testing.T) {
 	})
 }
 
-// TestSharedSlow: three calls in a row are waited for, 5 ms each; from then on
-// the edge limits by itself, where it left off, and says so, until the store is
-// well again.
+// TestSharedSlow checks that requests wait for three slow calls in a row, 5 ms each. Then the edge limits
+// by itself, continues with the tokens that were left, and reports this, until the store is fast again.
 func TestSharedSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var latency atomic.Int64
@@ -271,7 +270,7 @@ func TestSharedSlow(t *testing.T) {
 			t.Errorf("waited for %v, want %v", took, defaultWait)
 		}
 		for range maxMisses {
-			synctest.Wait() // the call before is over
+			synctest.Wait() // until the previous call is over
 			if lease.Take(local, store.now()).OK || left != [6]int{1, 1, 1, 1, 1, 1} {
 				t.Errorf("%v of the 6 tokens left, and one more", left)
 			}
@@ -284,7 +283,7 @@ func TestSharedSlow(t *testing.T) {
 			!strings.Contains(st.LastError, "deadline") && st.LastError != errLate.Error() {
 			t.Errorf("%+v", st)
 		}
-		// Probes, ever more rarely.
+		// Probes become less frequent.
 		time.Sleep(10 * time.Minute)
 		if !strings.Contains(s.Status().LastError, "deadline") || s.up.Load() {
 			t.Errorf("%+v", s.Status())
@@ -307,9 +306,8 @@ func TestSharedSlow(t *testing.T) {
 	})
 }
 
-// TestSharedStumbles: a call that is late now and then is decided locally and ends
-// nothing; a store that was well for a while is
-// probed soon again.
+// TestSharedStumbles checks that an occasional late call only leads to a local decision and does not end
+// sharing. A store that was fast for a while is probed again soon after it fails.
 func TestSharedStumbles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var late atomic.Bool
@@ -323,23 +321,23 @@ func TestSharedStumbles(t *testing.T) {
 		l := must.Get(New(1000, 1000))(t)
 		lease, local := s.NewLease("k", l), new(Bucket)
 		take := func(stumble bool) {
-			time.Sleep(2 * leaseTime) // so that the store is asked
+			time.Sleep(2 * leaseTime) // so that the next request calls the store
 			late.Store(stumble)
 			if !lease.Take(local, store.now()).OK {
 				t.Error("refused")
 			}
-			synctest.Wait() // a second call that it began is late, too
+			synctest.Wait() // until a second call that the request began is late, too
 			late.Store(false)
 		}
 		since := s.Status().Since
 		for range 20 {
-			take(true) // one late call, or two when the first ends before the wait
+			take(true) // one late call, or two if the first ends before the wait
 			take(false)
 		}
 		if st := s.Status(); st.State != upstream.Valid || st.Since != since || st.Local != 20 || st.Faults < 20 {
 			t.Errorf("%+v", st)
 		}
-		for range 20 { // each time after a steady while
+		for range 20 { // each time, sharing has worked for the duration steady
 			time.Sleep(steady)
 			for takes := 0; s.up.Load() && takes < maxMisses; takes++ {
 				take(true)
@@ -356,7 +354,7 @@ func TestSharedStumbles(t *testing.T) {
 	})
 }
 
-// deaf is a Store whose calls do not end with their context.
+// deaf is a Store whose calls ignore their context.
 type deaf struct {
 	*bucketStore
 	release chan struct{}
@@ -367,7 +365,7 @@ func (d deaf) Take(context.Context, string, Limit, int, int) (Grant, error) {
 	return Grant{Tokens: 1}, nil
 }
 
-// TestSharedDeaf: a call that does not end is waited for once.
+// TestSharedDeaf checks that requests wait only once for a call that does not end.
 func TestSharedDeaf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := deaf{newBucketStore(instantly), make(chan struct{})}
@@ -391,7 +389,7 @@ func TestSharedDeaf(t *testing.T) {
 	})
 }
 
-// TestSharedAway: a store that refuses costs no time.
+// TestSharedAway checks that a store that refuses calls costs no time.
 func TestSharedAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newBucketStore(instantly)
@@ -426,7 +424,7 @@ func TestSharedAway(t *testing.T) {
 		if st := s.Status(); st.State != upstream.Valid || count() != 3 {
 			t.Errorf("%+v", st)
 		}
-		// Away again between two calls: the tokens used up stay used up.
+		// The store fails again between two calls: tokens that were used stay used.
 		store.err.Store(&away)
 		time.Sleep(l.Interval())
 		if n := count(); n != 1 || s.up.Load() {
@@ -440,15 +438,15 @@ func TestSharedAway(t *testing.T) {
 	})
 }
 
-// liar is a store that gives what it cannot have.
+// liar is a Store with implausible answers.
 type liar struct{ grant Grant }
 
 func (l liar) Take(context.Context, string, Limit, int, int) (Grant, error) { return l.grant, nil }
 func (liar) Ping(context.Context) error                                     { return nil }
 func (liar) Close() error                                                   { return nil }
 
-// TestSharedLies: nothing that a store answers lets more through than was asked
-// for, or breaks a header.
+// TestSharedLies checks that no answer of a store makes an edge admit more requests than it asked for, or
+// puts an implausible value into a header.
 func TestSharedLies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, grant := range []Grant{{Tokens: 1 << 40}, {Tokens: -1 << 40, Missing: 1 << 62}, {Missing: -1 << 62},
@@ -456,7 +454,7 @@ func TestSharedLies(t *testing.T) {
 			s := running(t, SharedConfig{Store: liar{grant}})
 			l := must.Get(New(10, 5))(t)
 			d := s.NewLease("k", l).Take(new(Bucket), int64(time.Hour))
-			// a minute may be owed
+			// the debt may be a minute's worth of tokens
 			if d.OK != (grant.Tokens > 0) || d.Remaining < 0 || d.Remaining > 5 || d.Reset < 0 || d.Reset > 61 ||
 				d.RetryAfter < 0 || d.RetryAfter > 61 {
 				t.Errorf("%+v: %+v", grant, d)
@@ -465,7 +463,7 @@ func TestSharedLies(t *testing.T) {
 	})
 }
 
-// TestSharedCost: a request that has a lease to go by takes no allocation.
+// TestSharedCost checks that deciding from a lease allocates nothing.
 func TestSharedCost(t *testing.T) {
 	s := NewShared(SharedConfig{Store: liar{Grant{Tokens: 1 << 40}}})
 	s.up.Store(true)

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// asked is what the query asks for, as internal/model says it.
+// asked converts the query to the form of internal/model.
 func (q *Query) asked() *model.Query {
 	a := &model.Query{Endpoint: q.Endpoint.Name(), CSV: q.CSV, Ignored: string(q.Ignored.Append(nil))}
 	if q.Endpoint == Trending || q.Endpoint == Global || q.Endpoint == Search {
@@ -56,7 +56,7 @@ func (q *Query) asked() *model.Query {
 	return a
 }
 
-// named are the names of a set, nil if it was not sent.
+// named returns the names in a set, or nil if the parameter was not sent.
 func named(sent bool, set uint8, names [4]string) []string {
 	if !sent {
 		return nil
@@ -70,7 +70,7 @@ func named(sent bool, set uint8, names [4]string) []string {
 	return some
 }
 
-// read is what the model says that a query string asks for.
+// read parses a query string with the model.
 func read(e Endpoint, raw string, table bool) (*model.Query, *model.Answer) {
 	name := e.Name()
 	if table {
@@ -83,7 +83,7 @@ func read(e Endpoint, raw string, table bool) (*model.Query, *model.Answer) {
 	return want, refusal
 }
 
-// compare asks both readings, and fails when they differ in anything.
+// compare parses a query string with both parsers, and fails if the results differ.
 func compare(t interface{ Fatalf(string, ...any) }, q *Query, e Endpoint, raw string) {
 	compareAs(t, q, e, raw, false)
 	if e.HasCSV() {
@@ -102,7 +102,7 @@ func compareAs(t interface{ Fatalf(string, ...any) }, q *Query, e Endpoint, raw 
 		}
 		return
 	}
-	// Nothing may point into the query string.
+	// No result may refer to the query string.
 	for i := range sent {
 		sent[i] = 'x'
 	}
@@ -112,14 +112,15 @@ func compareAs(t interface{ Fatalf(string, ...any) }, q *Query, e Endpoint, raw 
 }
 
 func TestAgainstModel(t *testing.T) {
-	var q Query // one for all, so that what is left over would show
+	var q Query // reused, so that the test notices state left over from an earlier query
 	rapid.Check(t, func(t *rapid.T) {
 		e := Endpoint(rapid.IntRange(0, Endpoints-1).Draw(t, "endpoint"))
 		compare(t, &q, e, gen.Queries(e.Name()).Draw(t, "query"))
 	})
 }
 
-// TestKeyAgainstModel: equal keys exactly where the model sees the same request.
+// TestKeyAgainstModel checks that two queries have equal keys if and only if they are the same request for
+// the model.
 func TestKeyAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := Endpoint(rapid.IntRange(0, Endpoints-1).Draw(t, "endpoint"))
@@ -143,7 +144,7 @@ func compareKeys(t interface{ Fatalf(string, ...any) }, e Endpoint, a, b string)
 	if ra != nil || rb != nil {
 		t.Fatalf("%v: the model refuses what Parse takes: %q: %+v, %q: %+v", e, a, ra, b, rb)
 	}
-	ma.Ignored, mb.Ignored = "", "" // which is made for each request
+	ma.Ignored, mb.Ignored = "", "" // which is not part of the key
 	same := reflect.DeepEqual(ma, mb)
 	if keys := string(qa.AppendKey(nil)) == string(qb.AppendKey(nil)); keys != same {
 		t.Fatalf("%v: %q and %q: equal keys %v, equal requests %v", e, a, b, keys, same)
@@ -161,12 +162,13 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzTime: a time is read as the model reads it.
+// FuzzTime checks that times are parsed as the model parses them.
 func FuzzTime(f *testing.F) {
 	for _, text := range []string{"2026-11-21T12:10:00Z", "2023-02-29T00:00:00Z", "0000-01-01T00:00:00Z",
 		"2026-11-21T24:00:00Z", "2026-11-21T12:10Z", "2026-11-21T14:10:00.000+02:00", "2026-11-21T12:10:00,5Z",
 		"2026-11-21 12:10:00.1234567z", "2026-11-21T12:10.5Z", "2026-11-21T12:10:00+24:00", "2026-11-21T12:10:00",
-		// As Java's OffsetDateTime, Python's isoformat and str, C#'s "o" and RFC 3339, 4.3, write it; and as nothing.
+		// The forms of Java's OffsetDateTime, Python's isoformat and str, C#'s "o" and RFC 3339, 4.3, and
+		// forms that no program writes.
 		"2026-11-21T14:10+02:00", "2026-11-21T12:10:00+00:00", "2026-11-21 12:10:00+00:00",
 		"2026-11-21T09:40:00.0000000-02:30", "2026-11-21t12:10:00.000000000-00:00", "1795255800",
 		"2026-11-21T1:10:00Z"} {

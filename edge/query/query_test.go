@@ -18,14 +18,14 @@ func parse(t *testing.T, e Endpoint, raw string) *Query {
 	return q
 }
 
-// repeated is n times 1, with commas.
+// repeated returns a list of n ones, separated by commas.
 func repeated(n int) string { return strings.TrimSuffix(strings.Repeat("1,", n), ",") }
 
-// rules are queries at the edges of the rules of INTERFACE.md, "Parameters".
-// FuzzParse begins from each of them on every endpoint and takes the answer from
-// internal/model, whose own tests have answers that were worked out by hand.
+// rules contains edge cases of the rules of INTERFACE.md, "Parameters". FuzzParse starts from each of them
+// on every endpoint, and compares with internal/model, whose own tests have answers that were worked out by
+// hand.
 var rules = append(allSorts(), []string{
-	// Paging: two modes, bounds, forms of numbers, empty and repeated values.
+	// Paging: both modes, bounds, forms of numbers, empty and repeated values.
 	"", "page=3", "page=3&size=7", "size=100", "size=101", "size=0&page=2", "size=-1", "size=-9223372036854775808",
 	"size=x", "page=2&limit=50&offset=5", "limit=50", "limit=7&offset=20",
 	"limit=0", "limit=-5&offset=3", "limit=101", "limit=x", "offset=50", "offset=100000", "offset=100001", "offset=-1",
@@ -36,7 +36,7 @@ var rules = append(allSorts(), []string{
 	"%70age=4", "PAGE=4&Size=1;size=2", "size=5;page=2",
 	"limit=10&size=500", "limit=10&size=x", "page=1&limit=500", "page=1&limit=50&offset=20", "page=1&offset=100001",
 	"page=1&offset=x", "page=1&limit=500&offset=x", "size=10&offset=30",
-	// Sort: every key in every direction, and what is none.
+	// Sort: every key in every direction, and invalid values.
 	"sort=name:", "sort=name:up", "sort=:asc", "sort=name:asc:asc", "sort=name:asc+", "sort=+name", "sort=name,id",
 	"sort=:", "sort=\u017flug", "sort=ran\u212a:desc", "sort=ID%3Aasc", "sort=name:DeSC",
 	"sort=display_name",
@@ -48,7 +48,7 @@ var rules = append(allSorts(), []string{
 	"id=" + repeated(100), "id=" + repeated(101), "slug=" + repeated(100), "slug=" + repeated(101),
 	"symbol=" + repeated(100), "symbol=1" + strings.Repeat("%2c", 100),
 	"fields=" + repeated(100), "fields=" + repeated(101),
-	// Lists in parts.
+	// Lists that are sent in parts.
 	"id=1&id=9", "id[]=1&id[]=9", "id%5B%5D=9&id%5b%5D=1", "id[0]=1&id[1]=9", "id[1]=9&id=1&id[]=2", "id=&id=9",
 	"id=1&slug[]=a&id[007]=9&slug[]=b&symbol[2]=c", "id[x]=1", "id[=1", "id]=1", "[]=1", "id[][]=1", "[]id=1",
 	"id=&id=3&id=9&", "id[10]=9&x=1&id[2]=3&id[]=", "sort=name%3adesc&slug=salt%2d%26%2dco%2casset%2d9",
@@ -60,7 +60,7 @@ var rules = append(allSorts(), []string{
 	"fields=+links", "fields=", "fields=&fields=links", "field=links",
 	"by=", "by=+%09%0a%0b%0c%0d", "by=GAINERS", "by=%20gainer%C5%BF+", "by=&by=x", "page=x&size=500&sort=up&id=z",
 	"BY=searched", "by=searched", "by=gainers,", "by=%C2%A0gainers", "by=%00",
-	// History: one filter at least, shorter pages, windows.
+	// History: at least one filter, smaller pages, windows.
 	"id=1&window=24h", "id=1&window=7D", "window=1y&slug=a&symbol=b", "symbol=a&window=", "id=1&window=2d", "window=7d",
 	"id=&slug=", "id=1&size=20", "id=1&size=21", "id=1&limit=21", "id=1&limit=0&offset=40",
 	"id=1&window=7d&window=1y", "id=1&window=MAX", "id=1&window=max&size=21",
@@ -78,7 +78,8 @@ var rules = append(allSorts(), []string{
 	"q=a+b+c+d+e+f+g+h+i", "q=" + strings.Repeat("x", 64), "q=" + strings.Repeat("x", 65),
 	"q=" + strings.Repeat("%C3%A4", 32),
 	"q=" + strings.Repeat("%C3%A4", 32) + "x", "q=%ff", "q=%00", "q=a&q=b", "q=&q=b", "Q=a", "q=a&size=0&page=x",
-	// X-Ignored: names that are not read, in order, once, escaped, no key, as many as fit.
+	// X-Ignored: the names of ignored parameters, sorted, without duplicates, escaped, without API keys, as
+	// many as fit.
 	"id=1&slug=a&page=2&size=5&sort=id", "id=1&id=2", "id=1&i%64=&id", "id=&id=", "page=2&size=5&limit=5&offset=1",
 	"size=5&limit=5&offset=1", "page=&limit=5&size=", "page=2&limit=&offset=",
 	"page=&page=2&limit=5", "b=1&a&b&%61=2&ID=1&by=x", "=1&&=&%", "mdk_live_a=1&xmdk%5Flive_=1&mdk_live=1&MDK_LIVE_=1",
@@ -96,7 +97,7 @@ func allSorts() (all []string) {
 	return all
 }
 
-// TestKeys: queries that ask for the same share a cached answer, and no others.
+// TestKeys checks that two queries have equal keys if and only if they ask for the same answer.
 func TestKeys(t *testing.T) {
 	same := append(slices.Clone(rules), "limit=20&offset=20", "page=2&size=20", "offset=20", "offset=10",
 		"page=3&size=10", "offset=20&limit=10", "page=9223372036854775806",
@@ -104,7 +105,7 @@ func TestKeys(t *testing.T) {
 		"slug=B,a,A", "slug=%61,b", "slug=a%00b", "slug=ab", "slug=a,ab",
 		"slug=a&symbol=b", "slug=b&symbol=a", "q=a+b&id=1", "q=A%20b", "q=a++b", "q=+a+b", "q=ab")
 	for e := range Endpoint(Endpoints) {
-		byKey, byMeaning := map[string]string{}, map[string]string{} // the first query of each
+		byKey, byMeaning := map[string]string{}, map[string]string{} // the first query with each key or meaning
 		for _, raw := range same {
 			q := new(Query)
 			want, refusal := read(e, raw, false)
@@ -114,7 +115,7 @@ func TestKeys(t *testing.T) {
 				}
 				continue
 			}
-			want.Ignored = "" // which is made for each request
+			want.Ignored = "" // which is not part of the key
 			key, meaning := string(q.AppendKey(nil)), fmt.Sprintf("%#v", *want)
 			if _, known := byKey[key]; !known {
 				byKey[key] = raw
@@ -137,9 +138,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// distinctNames is a query of that length in bytes at most, all of it names that
-// are not read, in the order that gives the most work: each comes before all
-// that were read before.
+// distinctNames returns a query of at most length bytes that consists of unknown names, in the order that
+// causes the most work: each name sorts before all earlier ones.
 func distinctNames(length int) string {
 	var b strings.Builder
 	for n := 1<<15 - 1; b.Len()+4 < length; n-- {
@@ -148,12 +148,12 @@ func distinctNames(length int) string {
 	return b.String()
 }
 
-// TestIgnoredBounded: however many names a client sends, and in whatever order, no
-// more of them are kept than the header may take, and those that come first.
+// TestIgnoredBounded checks that, however many names a client sends and in whatever order, Ignored keeps
+// only as many as the header may contain, and keeps those that sort first.
 func TestIgnoredBounded(t *testing.T) {
 	falling := strings.Split(strings.TrimSuffix(distinctNames(64<<10), "&"), "&")
 	rising := slices.Sorted(slices.Values(falling))
-	want := "" // names of three bytes, some of them with escapes
+	want := "" // names of three bytes, some of which need escapes
 	for i, name := range rising {
 		next := want + ","[:min(i, 1)] + string(AppendEscaped(nil, []byte(name)))
 		if len(next) > MaxIgnored {

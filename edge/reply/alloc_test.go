@@ -13,8 +13,8 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// TestNoAllocations counts what the answering side allocates: nothing, for
-// answers that are cached, put together, coded or not modified.
+// TestNoAllocations checks that answering allocates nothing, whether the answer is cached, composed,
+// compressed or not modified.
 func TestNoAllocations(t *testing.T) {
 	store := memstore.New()
 	f := teststore.NewFeed(5000, 1)
@@ -22,7 +22,7 @@ func TestNoAllocations(t *testing.T) {
 	coded := []string{"page=3", "id=1,5,9", "sort=name:desc&page=4&size=100"}
 	for _, c := range []struct {
 		name            string
-		memory          int64 // for answers
+		memory          int64 // for cached answers
 		raws            []string
 		encoding, match []byte
 		status          int
@@ -85,13 +85,13 @@ func TestNoAllocations(t *testing.T) {
 					}
 				}
 			}
-			for i := range 200 { // shards in memory, answers cached, buffers grown
+			for i := range 200 { // until shards and answers are cached and buffers have grown
 				do()
 				if i%50 == 0 {
 					r.Cache.Wait()
 				}
 			}
-			r.Freeze() // polls allocate
+			r.Freeze() // because polls allocate
 			before := r.Totals().Composed
 			if n := testing.AllocsPerRun(200, do); n != 0 {
 				t.Errorf("%v allocations", n)

@@ -12,8 +12,9 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// TestAdmission: an answer is cached when it is asked for a second time, a coded one at
-// once, and one that is cached in every coding that is asked for; a 304 makes no coding.
+// TestAdmission checks that an answer is cached when it is requested for the second time, or immediately if
+// it is compressed. A cached answer is also cached in every other coding that is requested. A 304 does not
+// cause a coding.
 func TestAdmission(t *testing.T) {
 	store := memstore.New()
 	teststore.Publish(t, store, teststore.NewFeed(500, 1), teststore.Start)
@@ -28,7 +29,7 @@ func TestAdmission(t *testing.T) {
 		{"size=50", "", miss, 0}, {"size=50", "", miss, 1}, {"size=50", "", hit, 1},
 		{"size=60", "br", miss, 2}, {"size=60", "br", hit, 2},
 		{"size=60", "", miss, 2}, {"size=60", "", hit, 2}, {"size=50", "zstd", miss, 2}, {"size=50", "zstd", hit, 2},
-		{"size=1", "zstd", miss, 2}, // too short for a coding
+		{"size=1", "zstd", miss, 2}, // too short to be compressed
 	} {
 		req.AcceptEncoding = []byte(c.accept)
 		if p := ask(t, r, req, query.Quotes, c.raw); p != nil {
@@ -54,8 +55,9 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// TestOldSnapshotsKeepNoAnswers: after a swap, the answers of a snapshot that can
-// still be pinned are garbage, and so is its state with the answer to /global.
+// TestOldSnapshotsKeepNoAnswers checks that, after a swap, the cached answers of the old snapshot are
+// garbage although requests can still pin it, and that its state, with the answer to /global, is garbage
+// too.
 func TestOldSnapshotsKeepNoAnswers(t *testing.T) {
 	store := memstore.New()
 	teststore.Publish(t, store, teststore.NewFeed(200, 1), teststore.Start)

@@ -14,7 +14,7 @@ import (
 
 var numeral = regexp.MustCompile(`\A-?\d+(\.\d+)?\z`)
 
-// checkCell reads a cell, between two others, as package encoding/csv does.
+// checkCell checks that package encoding/csv reads text back from a cell between two others.
 func checkCell(t interface{ Fatalf(string, ...any) }, text string) {
 	line := string(append(AppendCell([]byte("first,"), []byte(text)), ",last\r\n"...))
 	records, err := csv.NewReader(strings.NewReader(line)).ReadAll()
@@ -26,11 +26,11 @@ func checkCell(t interface{ Fatalf(string, ...any) }, text string) {
 	if strings.ContainsAny(text[:min(1, len(text))], "=+-@\t\r") && !numeral.MatchString(text) {
 		want = "'" + text
 	}
-	// The reader makes a line feed of CR LF.
+	// The reader converts CR LF to a line feed.
 	if cell != strings.ReplaceAll(want, "\r\n", "\n") {
 		t.Fatalf("%q is read as %q, want %q, from %q", text, cell, want, line)
 	}
-	// A reader that splits lines at CR, too, must not see another line begin outside of quotes.
+	// A reader that also ends lines at CR must not find a line end outside of quotes.
 	outside := regexp.MustCompile(`"(?:[^"]|"")*"`).ReplaceAllString(strings.TrimSuffix(line, "\r\n"), "")
 	if strings.ContainsAny(outside, "\r\n\"") {
 		t.Fatalf("%q: a line end or a quote is not quoted in %q", text, line)
@@ -54,13 +54,13 @@ func TestCells(t *testing.T) {
 	})
 }
 
-// hostileText generates texts that a feed may have.
+// hostileText generates strings that a feed may contain.
 var hostileText = rapid.Custom(func(t *rapid.T) string {
 	return strings.ToValidUTF8(rapid.OneOf(rapid.String(), rapid.StringOf(rapid.SampledFrom(
 		[]rune("=+-@\t\r\n\"',{}[]:\\ \x00\x1f\b\fa1é&<")))).Draw(t, "text"), "")
 })
 
-// itemOf generates an item of an endpoint, with members that no table has.
+// itemOf generates an item of an endpoint, including members that have no column.
 func itemOf(e query.Endpoint, groups bool) *rapid.Generator[map[string]any] {
 	return rapid.Custom(func(t *rapid.T) map[string]any {
 		figure := func() any {
@@ -108,8 +108,8 @@ func itemOf(e query.Endpoint, groups bool) *rapid.Generator[map[string]any] {
 	})
 }
 
-// TestTables writes bodies with hostile texts as tables, and compares them with the model's, whose reader and
-// writer are those of the standard library.
+// TestTables converts bodies with hostile strings to tables, and compares them with tables of the model,
+// which uses the JSON reader and the CSV writer of the standard library.
 func TestTables(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := rapid.SampledFrom([]query.Endpoint{query.Markets, query.History, query.Candles, query.Prices}).Draw(t, "e")
@@ -124,7 +124,7 @@ func TestTables(t *testing.T) {
 		if err := encoder.Encode(rapid.SliceOfN(itemOf(e, groups), 0, 4).Draw(t, "items")); err != nil {
 			t.Fatal(err)
 		}
-		// encoding/json escapes two characters more than the service does.
+		// encoding/json escapes two characters that the service does not.
 		list := strings.NewReplacer("\\u2028", "\u2028", "\\u2029", "\u2029").Replace(strings.TrimSpace(b.String()))
 		var q query.Query
 		if err := q.ParseCSV(e, []byte(raw)); err != nil {

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// rig is an engine over a store.
+// rig is an Engine with a refresher and a store.
 type rig struct {
 	*Engine
 	*edgerig.Rig
@@ -32,7 +32,7 @@ func newRig(tb testing.TB, store artifacts.Store, shardMemory, responseMemory in
 	return &rig{e, r}
 }
 
-// ask answers one request, without the server.
+// ask answers one request without a server.
 func ask(tb testing.TB, r *rig, req *Request, e query.Endpoint, raw string) error {
 	tb.Helper()
 	if req.Now.IsZero() {
@@ -46,10 +46,10 @@ func ask(tb testing.TB, r *rig, req *Request, e query.Endpoint, raw string) erro
 	return r.Answer(req)
 }
 
-// header returns a header of the answer.
+// header returns the value of a header of the answer.
 func header(p *Reply, name string) string { return string(value(p, name)) }
 
-// value is header, and nil where there is none.
+// value is like header, but returns nil if there is no such header.
 func value(p *Reply, name string) []byte {
 	for line := range bytes.Lines(slices.Concat(p.Fixed, p.Lines)) {
 		if n, value, _ := bytes.Cut(line, []byte(": ")); string(n) == name {
@@ -61,12 +61,12 @@ func value(p *Reply, name string) []byte {
 
 func newRequest() *Request { return &Request{Context: context.Background(), Reply: Reply{Status: 200}} }
 
-// TestIgnored: X-Ignored is made for each request, from what that one was asked:
-// on new and cached answers, 200 and 304, and in neither body nor tag.
+// TestIgnored checks that X-Ignored depends on the request's own query, whether the answer is new or
+// cached, 200 or 304, and that it affects neither the body nor the tag.
 func TestIgnored(t *testing.T) {
 	store := memstore.New()
 	teststore.Publish(t, store, teststore.NewFeed(100, 1), teststore.Start)
-	for _, memory := range []int64{1, 1 << 20} { // nothing is cached, all is
+	for _, memory := range []int64{1, 1 << 20} { // caches nothing, caches everything
 		r := newRig(t, store, 64<<20, memory)
 		r.Await(t, teststore.Start)
 		for e, c := range map[query.Endpoint]struct{ raw, ignored string }{
@@ -101,8 +101,8 @@ func TestIgnored(t *testing.T) {
 	}
 }
 
-// TestNotModified: a 304 has the tag in the coding, and nothing of a body; If-None-Match goes before
-// If-Modified-Since, which must be the very time.
+// TestNotModified checks that a 304 has the tag of the coding and no body, and that If-None-Match takes
+// precedence over If-Modified-Since, which must be exactly the time of the answer.
 func TestNotModified(t *testing.T) {
 	store := memstore.New()
 	teststore.Publish(t, store, teststore.NewFeed(500, 1), teststore.Start)
@@ -140,8 +140,8 @@ func TestNotModified(t *testing.T) {
 	}
 }
 
-// TestDates: a year of two digits is the latest that is at most 50 years ahead (RFC 9110, 5.6.7, whose
-// example is the first).
+// TestDates checks that a two-digit year means the latest year that is at most 50 years in the future. The
+// first case is the example of RFC 9110, 5.6.7.
 func TestDates(t *testing.T) {
 	for text, year := range map[string]int{"Sunday, 06-Nov-94 08:49:37 GMT": 1994, "Sun Nov  6 08:49:37 1994": 1994,
 		"Thursday, 06-Nov-70 08:49:37 GMT": 2070, "Monday, 06-Nov-78 08:49:37 GMT": 1978} {
@@ -151,8 +151,8 @@ func TestDates(t *testing.T) {
 	}
 }
 
-// TestCacheLines: what a shared cache is told, by INTERFACE.md, "Headers": it may keep
-// what is found by path and query alone, and for ever what is pinned there.
+// TestCacheLines checks the headers for shared caches (INTERFACE.md, "Headers"). A cache may keep answers
+// that depend only on path and query, and may keep them forever if the pin is in the path.
 func TestCacheLines(t *testing.T) {
 	store := memstore.New()
 	teststore.Publish(t, store, teststore.NewFeed(50, 1), teststore.Start)
@@ -181,7 +181,7 @@ func TestCacheLines(t *testing.T) {
 			"20260304T051000Z,global"},
 	} {
 		r.Engine = New(Config{Refresher: r.Refresher, CacheScope: c.scope, AllowOrigin: c.origin})
-		for range 3 { // put together, admitted, held
+		for range 3 { // composed, admitted, cached
 			req := newRequest()
 			req.Now, req.Pin, req.Pinned, req.PinInPath = at, teststore.Start, c.pinned, c.inPath
 			must.OK(t, ask(t, r, req, c.endpoint, ""))

@@ -19,7 +19,7 @@ func FuzzNegotiate(f *testing.F) {
 		f.Add(header)
 	}
 	f.Fuzz(func(t *testing.T, header string) {
-		if strings.ContainsAny(header, "\r\n\x00") { // no header's value has them
+		if strings.ContainsAny(header, "\r\n\x00") { // no header value contains them
 			return
 		}
 		got, want := [...]string{"", "zstd", "gzip", "br"}[negotiate([]byte(header))],
@@ -30,10 +30,10 @@ func FuzzNegotiate(f *testing.F) {
 	})
 }
 
-// modelTag is the next element of If-None-Match.
+// modelTag matches the next element of If-None-Match.
 var modelTag = regexp.MustCompile(`^[ \t,]*(?:W/)?"([^"]*)"[ \t]*(,|$)`)
 
-// modelMatches is INTERFACE.md, "Conditional requests", read once more.
+// modelMatches is a second implementation of INTERFACE.md, "Conditional requests".
 func modelMatches(header, digits string) bool {
 	if strings.Trim(header, " \t") == "*" {
 		return true
@@ -42,7 +42,7 @@ func modelMatches(header, digits string) bool {
 	for {
 		m := modelTag.FindStringSubmatch(header)
 		if m == nil {
-			// A tag counts although what follows it is malformed.
+			// A tag counts even if the rest of the list is malformed.
 			cut := regexp.MustCompile(`^[ \t,]*(?:W/)?"([^"]*)"`).FindStringSubmatch(header)
 			return cut != nil && ours[cut[1]]
 		}

@@ -12,8 +12,8 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// TestLargeCodings: while as many large bodies are encoded as may be at once, one more is
-// unavailable in its own time, and has the price of its body nevertheless. Small bodies do not wait.
+// TestLargeCodings checks that, while as many large bodies are being compressed as is allowed, a further
+// one fails within its own time limit, but has the price of its body. Small bodies do not wait.
 func TestLargeCodings(t *testing.T) {
 	store := memstore.New()
 	teststore.Publish(t, store, teststore.NewFeed(1000, 1).History(100), teststore.Start)

@@ -14,10 +14,10 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// TestAgainstOracle asks two edges, one of which caches nothing, over two
-// snapshots that share most rows. Bodies and X-Not-Found are what the oracle reads
-// in the snapshot, and equal bodies and no others have equal tags (INTERFACE.md,
-// "Headers"), whichever way an answer was found.
+// TestAgainstOracle sends requests to two engines, one of which caches nothing, with two snapshots that
+// share most rows. It compares bodies and X-Not-Found with what the oracle reads in the snapshot. Two
+// answers must have equal tags if and only if their bodies are equal (INTERFACE.md, "Headers"), whether or
+// not they were cached.
 func TestAgainstOracle(t *testing.T) {
 	store := memstore.New()
 	f := teststore.NewFeed(1500, 1)
@@ -27,7 +27,7 @@ func TestAgainstOracle(t *testing.T) {
 	first := teststore.Publish(t, store, f.History(750), teststore.Start)
 	caches, none := newRig(t, store, 64<<20, 64<<20), newRig(t, store, 1, 1)
 	var want *teststore.Oracle
-	bodies, tags := map[string]string{}, map[string]string{} // by each other
+	bodies, tags := map[string]string{}, map[string]string{} // the bodies by tag, and the tags by body
 	questions := map[string]bool{}
 	seen := 0
 	check := func(r *rig, e query.Endpoint, raw string) {
@@ -59,7 +59,7 @@ func TestAgainstOracle(t *testing.T) {
 	for at := range 2 {
 		p := first
 		if at == 1 {
-			f.Assets[20].Price++ // one row of quotes, and none of assets
+			f.Assets[20].Price++ // changes one row of quotes, and no row of assets
 			next := teststore.Start.Add(artifacts.Step)
 			p = teststore.Publish(t, store, f.History(750), next)
 		}
@@ -82,20 +82,21 @@ func TestAgainstOracle(t *testing.T) {
 	}
 }
 
-// question returns a query string for an endpoint, of which many ask for the same in several ways.
+// question returns a random query string for an endpoint. Many of them ask for the same answer in different
+// ways.
 func question(rnd *rand.Rand, e query.Endpoint) string {
 	one := func(of ...string) string { return of[rnd.IntN(len(of))] }
 	odd := []string{"id=9,5,2,-3,4,2", "slug=Zed,asset-1,a%26b", "symbol=%E2%82%BF&id=2", "symbol=,common",
 		"slug=" + strings.Repeat("x", 600) + "a,b", "id=,", "symbol=,", "id=-4,0"}
 	raw := ""
 	switch id := 1 + 2*rnd.IntN(8); rnd.IntN(6) {
-	case 0: // few rows in few ways
+	case 0: // a few rows, in a few ways
 		raw = fmt.Sprintf("id=%d,%d", id, id+2)
 	case 1:
 		raw = fmt.Sprintf("slug=asset-%d,ASSET-%d", rnd.IntN(3), rnd.IntN(3))
 	case 2:
 		raw = one(odd...)
-	case 3: // filters that meet
+	case 3: // filters with common rows
 		raw = "symbol=common,s3,none&size=" + one("3", "9", "100") + one("", "&id=1,21,41,43,99999,7",
 			"&slug=asset-0,asset-5,asset-77", "&page=2", "&slug=zzz")
 	default:

@@ -17,7 +17,7 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// FuzzWords: the words in an asset's row are those that the model finds in its name.
+// FuzzWords checks that splitName and hasWord find the same words in an asset's name as the model.
 func FuzzWords(f *testing.F) {
 	for _, name := range []string{"Wrapped Bitcoin", "A.B\x00C", `The "Quoted" \ u0041`, "\u03b9\u1fbe \u2028x",
 		"é\u0301t", "٣ 2Big4u", "", "日本😀K\u212a"} {
@@ -28,7 +28,7 @@ func FuzzWords(f *testing.F) {
 	var w Finder
 	f.Fuzz(func(t *testing.T, name, word string) {
 		word = artifacts.Fold(word)
-		// An asset that equals the word is found in another way.
+		// A search finds an asset that equals the text in another way.
 		if !utf8.ValidString(name) || !utf8.ValidString(word) || word == "" || strings.Contains(word, " ") ||
 			word == artifacts.Fold(name) || strings.HasPrefix("\x01", word) {
 			return
@@ -39,7 +39,7 @@ func FuzzWords(f *testing.F) {
 		if w.words.text = w.words.text[:0]; w.splitName(published) != nil {
 			t.Fatalf("no name in %s", published)
 		}
-		row, _ := model.ReadRow("assets", published) // its spelling is not judged
+		row, _ := model.ReadRow("assets", published) // whether the name is valid does not matter here
 		want := len(model.Search(word, []*model.Row{&row})) > 0
 		if got := hasWord(w.words.text, []byte(word)); got != want {
 			t.Fatalf("%q has %q: %v, want %v", name, word, got, want)
@@ -47,9 +47,9 @@ func FuzzWords(f *testing.F) {
 	})
 }
 
-// FuzzPoints: a row whose prices are as many as its block has times gives those from
-// the first one on, whatever their lengths; another is an error, and so may be
-// one that no builder makes.
+// FuzzPoints checks that a row with as many prices as its block has times yields the prices from the
+// block's first point on, whatever their lengths. A row with another number of prices must be an error. A
+// row that no builder writes may be an error.
 func FuzzPoints(f *testing.F) {
 	for _, prices := range []string{
 		``, `"1"`, `null`, `"1.5",null,"0.00000000012345678901234567890","91000.25"`,

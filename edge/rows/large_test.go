@@ -15,13 +15,13 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// TestLargeBodies: while as many requests as have memory for a large body wait for the store,
-// one more is unavailable in its own time, and all places come back. One key never has all
-// places. Small answers do not wait.
+// TestLargeBodies checks that, while requests for large bodies occupy all slots and wait for the store, a
+// further one fails within its own time limit. One key never occupies all slots, and small answers need
+// none. In the end, all slots are free again.
 func TestLargeBodies(t *testing.T) {
 	store := faultstore.New(memstore.New(), nil)
 	p := teststore.Publish(t, store, teststore.NewFeed(1000, 1).History(100), teststore.Start)
-	blocks := map[artifacts.Key]bool{} // without those that are read before an answer has memory
+	blocks := map[artifacts.Key]bool{} // whether the object is read only after the answer has a slot
 	latest, _ := p.Manifest.Latest()
 	for i := range p.Manifest.Views {
 		v := &p.Manifest.Views[i]
@@ -73,7 +73,8 @@ func TestLargeBodies(t *testing.T) {
 		}
 	}
 	all := shared[limit.LargeBody]
-	// One key comes to have its part of them, however much it asks, and another some.
+	// One key gets only its own number of slots, however many requests it sends, so another key gets some
+	// too.
 	greedy, other := new(limit.Places), new(limit.Places)
 	own := greedy.Of(limit.LargeBody)
 	part := cap(own)

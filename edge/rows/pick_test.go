@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestPick: a page is what stands there after sorting all.
+// TestPick checks that pick returns the same range as sorting all entries.
 func TestPick(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {

@@ -30,8 +30,8 @@ func current(tb testing.TB, store artifacts.Reader, shardMemory int64) *snapshot
 
 func newFinder() *Finder { return &Finder{Body: []byte{'['}} }
 
-// TestCostByRowsSent asks the same of a small directory and of one twenty times its size: what
-// composing touches is the same.
+// TestCostByRowsSent sends the same queries to a small directory and to one twenty times its size, and
+// checks that they read about the same number of rows and shards.
 func TestCostByRowsSent(t *testing.T) {
 	type cost struct{ shards, rows int }
 	var first map[string]cost
@@ -61,13 +61,13 @@ func TestCostByRowsSent(t *testing.T) {
 			case strings.Contains(raw, "window"):
 				e = query.History
 			case strings.HasPrefix(raw, "q="):
-				e, blocks = query.Search, 40 // of what words begin and end with; and 20 assets, side by side
+				e, blocks = query.Search, 40 // for the bounds of words, and for 20 assets
 			}
 			if err := q.Parse(e, []byte(raw)); err != nil {
 				t.Fatal(err)
 			}
 			if e == query.History {
-				blocks = 5*len(s.History(q.Window).Blocks) + 5 // of each item, and of the listing
+				blocks = 5*len(s.History(q.Window).Blocks) + 5 // for each item, and for the listing
 			}
 			w := newFinder()
 			must.OK(t, w.Find(s, &q, time.Minute))
@@ -82,8 +82,7 @@ func TestCostByRowsSent(t *testing.T) {
 			continue
 		}
 		for raw, c := range costs {
-			// A page, or a run in it, may lie across the border of two shards in
-			// one and not in the other.
+			// A page or a run may extend over two shards in one directory but not in the other.
 			if d := c.shards - first[raw].shards; d > 4 || d < -4 || c.rows != first[raw].rows {
 				t.Errorf("%q: %+v at %d assets, %+v at %d", raw, first[raw], 2000, c, n)
 			}
@@ -91,8 +90,8 @@ func TestCostByRowsSent(t *testing.T) {
 	}
 }
 
-// TestLargeSortWaits: a sort of many rows waits for its turn no longer than its
-// budget, and for one of its key's sorts while others find room.
+// TestLargeSortWaits checks that a large sort waits for a slot only as long as its budget allows, and that
+// a key whose own slots are occupied takes no shared slot.
 func TestLargeSortWaits(t *testing.T) {
 	large := func(places *limit.Places) error {
 		w := newFinder()

@@ -18,12 +18,12 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// asset is what searches look for.
+// asset contains the fields that a search compares.
 type asset struct{ name, symbol, slug string }
 
-// searchRows is how many rows a search for text visits among assets: those that equal it,
-// and, unless these fill the answer, those that the rarest word begins, each word of a name
-// and each symbol and slug being one.
+// searchRows returns the number of rows that a search for text visits among assets: the rows of keys that
+// equal the text and, unless those assets fill the answer, the rows that the rarest word begins. Each word
+// of a name, each symbol and each slug has a row.
 func searchRows(text string, assets []asset) (rows int) {
 	text = artifacts.Fold(text)
 	if !utf8.ValidString(text) {
@@ -64,8 +64,8 @@ func searchRows(text string, assets []asset) (rows int) {
 	return rows
 }
 
-// TestSearchRows: a search visits as many rows that have a price as a plain model counts, wherever
-// they come from.
+// TestSearchRows checks that a search counts as many visited rows, which determine its price, as a simple
+// model does, whether or not the rows are cached.
 func TestSearchRows(t *testing.T) {
 	store := memstore.New()
 	f := teststore.NewFeed(1500, 1)
@@ -94,7 +94,8 @@ func TestSearchRows(t *testing.T) {
 			}
 			w := newFinder()
 			err = w.Find(s, &q, time.Minute)
-			// The rows of other words have no price, and are bounded by those that have.
+			// Rows of other words do not add to the price. Their number is bounded by the number of rows
+			// that do.
 			if w.Rows > maxFound+(2+worthMeeting*(query.MaxWords-1))*want {
 				t.Errorf("%s: %d rows visited for %d that have a price", raw, w.Rows, want)
 			}

@@ -2,8 +2,8 @@ package redisstore
 
 import "testing"
 
-// TestParseTrims: a password that ends in a newline or a blank comes from a file, which is put into
-// the URL (row K9).
+// TestParseTrims checks that parse removes white space after a password, which is there if the password in
+// the URL comes from a file.
 func TestParseTrims(t *testing.T) {
 	for _, address := range []string{
 		"redis://edge:secret@127.0.0.1:6379/1\n", "redis://edge:secret\n@127.0.0.1:6379/1",

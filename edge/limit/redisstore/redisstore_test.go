@@ -24,10 +24,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds what a test waits for.
+// patience bounds the time that a test waits.
 const patience = 20 * time.Second
 
-// server is a Redis or Valkey of a test's own.
+// server is a Redis or Valkey server for one test.
 type server struct {
 	t       *testing.T
 	program string
@@ -53,7 +53,7 @@ func startServer(t *testing.T) *server {
 		t.Skip(reason + "; MARKETDATA_REQUIRE_S3=1 makes this fail")
 	}
 	t.Cleanup(s.kill)
-	// A port that is free now may be taken a moment later.
+	// Another program may take a free port before the server does.
 	for range 3 {
 		var err error
 		if _, s.port, err = net.SplitHostPort(local.Free("127.0.0.1:0")); err != nil {
@@ -69,8 +69,7 @@ func startServer(t *testing.T) *server {
 
 func (s *server) url() string { return "redis://127.0.0.1:" + s.port + "/1" }
 
-// start starts the server with nothing in it, and reports whether it takes connections;
-// if not, it has ended.
+// start starts an empty server, and reports whether it accepts connections. If not, the server has exited.
 func (s *server) start() (ready bool) {
 	s.t.Helper()
 	s.cmd = exec.Command(
@@ -96,7 +95,7 @@ func (s *server) kill() {
 	}
 }
 
-// signal stops the server where it stands, or lets it go on.
+// signal sends a signal, which stops the server or lets it continue.
 func (s *server) signal(sig syscall.Signal) {
 	s.t.Helper()
 	must.OK(s.t, s.cmd.Process.Signal(sig))
@@ -128,8 +127,8 @@ func grant(t *testing.T, s *Store, name string, l limit.Limit, want, back int) l
 	return must.Get(s.Take(t.Context(), name, l, want, back))(t)
 }
 
-// TestTake: a limit of so few a second that none comes in during the test, so
-// that every number is known.
+// TestTake uses a limit with a low rate, so that all numbers are known except for the time that the test
+// takes.
 func TestTake(t *testing.T) {
 	store := startServer(t).open()
 	l := newLimit(t, 1, 1000)
@@ -140,19 +139,19 @@ func TestTake(t *testing.T) {
 		{limit.MaxBurst, 0, 1000, 1000}, {1000, 1000, 1000, 1000},
 	} {
 		g := grant(t, store, "a", l, c.want, c.back)
-		// Whatever came in since the beginning.
+		// lag is the time during which the bucket has refilled since the beginning.
 		lag := time.Duration(c.missing)*time.Second - g.Missing
 		if g.Tokens != c.tokens || lag < 0 || lag > patience {
 			t.Fatalf("step %d: %d tokens, %v missing; want %d, %d s", i, g.Tokens, g.Missing, c.tokens, c.missing)
 		}
 	}
-	// Another bucket, and one of the same name in another store.
+	// Another bucket, and a bucket with the same name in another store.
 	if g := grant(t, store, "b", l, 5, 0); g.Tokens != 5 {
 		t.Errorf("another bucket: %+v", g)
 	}
 }
 
-// TestExtremes: the numbers of the largest limits are exact.
+// TestExtremes checks that numbers are exact for the largest limits.
 func TestExtremes(t *testing.T) {
 	store := startServer(t).open()
 	slow := newLimit(t, 1, limit.MaxBurst)
@@ -171,7 +170,7 @@ func TestExtremes(t *testing.T) {
 	}
 }
 
-// TestNothingStays: a bucket that is full again takes no room in the server.
+// TestNothingStays checks that a bucket that is full again occupies no memory in the server.
 func TestNothingStays(t *testing.T) {
 	s := startServer(t)
 	store := s.open()
@@ -184,7 +183,7 @@ func TestNothingStays(t *testing.T) {
 	})
 }
 
-// TestForeign: what others wrote there does not stop a limit, or is an error.
+// TestForeign checks that values that other programs wrote either do not affect a limit or cause an error.
 func TestForeign(t *testing.T) {
 	store := startServer(t).open()
 	ctx, l := t.Context(), newLimit(t, 1, 10)
@@ -209,8 +208,7 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// edges returns n edges that share limits through the server, and waits until
-// they do.
+// edges returns n Shared that share limits through the server, and waits until they do.
 func edges(s *server, n int, wait time.Duration) []*limit.Shared {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -228,8 +226,8 @@ func edges(s *server, n int, wait time.Duration) []*limit.Shared {
 	return all
 }
 
-// TestEdges: three edges under one limit admit no more than one would, and
-// nearly as much.
+// TestEdges checks that three edges with one limit admit no more requests than a single edge would, and
+// nearly as many.
 func TestEdges(t *testing.T) {
 	s := startServer(t)
 	period := 3 * time.Second
@@ -240,8 +238,8 @@ func TestEdges(t *testing.T) {
 	l := newLimit(t, rate, burst)
 	var total atomic.Int64
 	var wg sync.WaitGroup
-	// No patience with the store is too long here: how much is admitted is
-	// measured, not how soon.
+	// Here, edges may wait long for the store, because the test measures how many requests they admit and
+	// not how fast.
 	shared := edges(s, 3, patience)
 	began := time.Now()
 	for _, edge := range shared {
@@ -272,12 +270,12 @@ func TestEdges(t *testing.T) {
 	}
 }
 
-// TestFaults: slow, gone and back. The edge goes on by itself meanwhile, and
-// shares the limit again by itself.
+// TestFaults stops, kills and restarts the server. Meanwhile the edge limits by itself, and then shares the
+// limit again.
 func TestFaults(t *testing.T) {
 	s := startServer(t)
 	shared := edges(s, 1, 50*time.Millisecond)[0]
-	// Unlimited by itself, so that every request is admitted.
+	// The local limit is so high that every request is admitted.
 	lease, local := shared.NewLease("k", newLimit(t, limit.MaxRate, limit.MaxBurst)), new(limit.Bucket)
 	ask := func() {
 		t.Helper()
@@ -289,7 +287,7 @@ func TestFaults(t *testing.T) {
 		t.Helper()
 		s.until(string(want), func() bool { ask(); return shared.Status().State == want })
 	}
-	// Each time limits are shared again calls are made, with success.
+	// calls checks that limits are shared and that calls succeed.
 	calls := func() {
 		t.Helper()
 		before := shared.Status()
@@ -301,7 +299,7 @@ func TestFaults(t *testing.T) {
 	}
 	calls()
 
-	s.signal(syscall.SIGSTOP) // it takes connections and does not answer
+	s.signal(syscall.SIGSTOP) // the server accepts connections but does not answer
 	state(upstream.Interrupted)
 	local0 := shared.Status().Local
 	ask()
@@ -324,7 +322,7 @@ func TestFaults(t *testing.T) {
 	calls()
 }
 
-// TestForgetful: a server that lost the script and the buckets gets them again.
+// TestForgetful checks that a server that has lost the script and the buckets gets both again.
 func TestForgetful(t *testing.T) {
 	store := startServer(t).open()
 	l := newLimit(t, 1, 5)
