@@ -59,7 +59,7 @@ type Fence struct {
 }
 
 // EncodeAll and DecodeAll are stateless and safe for concurrent use, so one encoder and one decoder
-// are enough. Equal rows must give equal bytes, so the compression level may not change;
+// are enough. Equal rows must produce equal bytes, so the compression level must not change;
 // builder/README.md, "Costs", explains the choice.
 var (
 	zstdEncoder, _ = zstd.NewWriter(

@@ -20,7 +20,7 @@ const (
 	// compressed.
 	groupRows = 1 << 18
 	// dayGroupRows is the row group size for a day's prices, whose rows are small and numerous. It
-	// gives 16 MiB of prices.
+	// yields 16 MiB of prices.
 	dayGroupRows = 1 << 20
 	// batch is the number of rows that are passed to the writer in one call.
 	batch = 1024

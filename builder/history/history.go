@@ -19,8 +19,8 @@ import (
 )
 
 // The number of intervals that a block spans. The longest window has longer blocks than the others.
-// builder/README.md, "Costs", gives the reasons. A block of the first three windows must end before
-// its points are thinned out, which is within 24 hours or within 60 days.
+// builder/README.md, "Costs", explains these numbers. A block of the first three windows must end
+// before its points are thinned out, which is within 24 hours or within 60 days.
 const (
 	blockPoints        = 18
 	longestBlockPoints = 36
@@ -154,7 +154,7 @@ func (c *Builder) follows(w *artifacts.HistoryWindow) bool {
 		want = want[:n-1]
 	}
 	// Any further points of the head must have left the window. They may also be missing from the
-	// ledger because an import added older snapshots that gave no points themselves.
+	// ledger because an import added older snapshots that contributed no points themselves.
 	older := len(have) - len(want)
 	return older >= 0 && slices.EqualFunc(have[older:], want, time.Time.Equal) &&
 		(older == 0 || have[older-1].Before(w.First(c.Time)))
@@ -164,8 +164,8 @@ func (c *Builder) follows(w *artifacts.HistoryWindow) bool {
 type plan struct {
 	listed *artifacts.View // the head's listing, if the head's views are reused
 	last   int64           // the chain's newest point when listed was made, in Unix seconds
-	// stays is set if the listing is unchanged: T gives no point and none leaves the window, or T
-	// gives a point to all listed assets, as the head did.
+	// stays is set if the listing is unchanged: T adds no point and none leaves the window, or T
+	// adds a point for each listed asset, as the head did.
 	stays  bool
 	blocks []plannedBlock
 }

@@ -21,7 +21,7 @@ type Point struct {
 }
 
 // Chain returns the times of a window's points, as far back as prices are kept. These are the times
-// of the first kept snapshot of each interval, except for snapshots in which no asset gave a point.
+// of the first kept snapshot of each interval, except for snapshots in which no asset has a point.
 func (l *Root) Chain(w *artifacts.HistoryWindow) (times []time.Time) {
 	for i := range l.Prices {
 		p := &l.Prices[i]
@@ -89,7 +89,7 @@ func (l *Root) chart(ctx context.Context, r artifacts.ObjectReader, before *pric
 }
 
 // points returns the entries of charted whose snapshots are still kept. If charted is nil, a
-// builder without history wrote the root, which does not say which assets gave points. In this case
+// builder without history wrote the root, which does not say which assets have points. In this case
 // all prices of a snapshot count as points if it has at most n prices, and none do otherwise.
 func (l *Root) points(ctx context.Context, r artifacts.ObjectReader, charted *priceList, n int) (priceList, error) {
 	if charted != nil {
@@ -136,7 +136,7 @@ func (p *priceSet) moreThan(ctx context.Context, r artifacts.ObjectReader, n int
 	return count+int(rows.uint(uint64(len(b)))) > n, nil
 }
 
-// Members returns the ids of the feed's assets that give points, in ascending order.
+// Members returns the ids of the feed's assets that get history points, in ascending order.
 func Members(f *market.Feed, res *market.Result) (ids []uint64) {
 	rows, err := sortedRows(f)
 	if err != nil {
@@ -148,16 +148,16 @@ func Members(f *market.Feed, res *market.Result) (ids []uint64) {
 	return ids
 }
 
-// members returns the rows that give points. These are the rows of the first res.HistoryAssets
-// assets by rank and, if fewer assets have a rank, of the unranked ones with the lowest ids. rows
-// are the feed's prices in ascending order of id.
+// members returns the rows that become history points. These are the rows of the first
+// res.HistoryAssets assets by rank and, if fewer assets have a rank, of the unranked ones with the
+// lowest ids. rows are the feed's prices in ascending order of id.
 func members(rows []row, f *market.Feed, res *market.Result) []row {
 	n := res.HistoryAssets
 	if n >= len(rows) {
 		return rows
 	}
 	rank := func(r *row) int { return int(res.Rank[f.Quotes[r.quote].Asset]) }
-	unranked := n // how many assets without a rank still give points
+	unranked := n // how many assets without a rank still get points
 	for i := range rows {
 		if at := rank(&rows[i]); 0 < at && at <= n {
 			unranked--

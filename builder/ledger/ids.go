@@ -109,7 +109,8 @@ func (l *idLog) add(id uint64, key string) error {
 	return nil
 }
 
-// give adds an entry. It encodes the entry as the id, the length of the key, and the key.
+// give adds an entry to the log. It encodes the entry as the id, the length of the key, and the
+// key.
 func (l *idLog) give(id uint64, key string) error {
 	if err := l.add(id, key); err != nil {
 		return err

@@ -137,7 +137,7 @@ func Without(b []byte, lost func(artifacts.Ref) bool) (root []byte, what string,
 	if l.Charted != nil {
 		left := slices.DeleteFunc(*l.Charted, func(p priceSet) bool { return l.Prices.find(p.Time) == nil })
 		for i := range left {
-			if slices.ContainsFunc(left[i].Parts, lost) { // without these parts, nothing says which assets gave points
+			if slices.ContainsFunc(left[i].Parts, lost) { // without these parts, nothing says which assets have points
 				left[i].Parts = nil
 				gone = append(gone, "history of "+left[i].Time.Format(time.RFC3339))
 			}

@@ -18,8 +18,8 @@ type Root struct {
 	IDs map[string]idSegments `json:"ids"`
 	// Prices lists the snapshots whose prices are kept, oldest first.
 	Prices priceList `json:"prices"`
-	// Charted lists the history points of the snapshots in which fewer assets gave points than had
-	// a price. In all other snapshots every price is a point. Charted is nil in a root that was
+	// Charted lists the history points of the snapshots in which fewer assets have points than have
+	// prices. In all other snapshots every price is a point. Charted is nil in a root that was
 	// written by a builder without history.
 	Charted *priceList `json:"charted,omitempty"`
 	// Returns logs the assets that came back: they have a price in a snapshot and had none in the

@@ -28,8 +28,8 @@ const GroupFreshness = time.Hour
 // Past is the data from earlier snapshots that the computation of a snapshot needs. The ledger
 // provides it.
 type Past struct {
-	// Bases[w][q] is the base price of quote q for window w. Zero means a base of
-	// zero or the quote's own price: both give a change of "0".
+	// Bases[w][q] is the base price of quote q for window w. Zero means a base of zero or the
+	// quote's own price: both mean a change of "0".
 	Bases [8][]U128
 	// Ages gives the age of each base at T in steps of ten minutes. 0 means that the base is the
 	// quote's own price.
@@ -54,8 +54,8 @@ type Settings struct {
 	// 1e-8 dollars.
 	TrendingMinMarketCap U128
 	TrendingMinVolume    U128
-	// HistoryAssets is the number of quoted assets that give history points. Assets with a rank
-	// come first, by rank, followed by the unranked ones, by id. 0 means none.
+	// HistoryAssets is the number of quoted assets that get history points. Assets with a rank come
+	// first, by rank, followed by the unranked ones, by id. 0 means none.
 	HistoryAssets int
 }
 

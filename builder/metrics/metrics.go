@@ -285,7 +285,7 @@ func (m *Metrics) Built(r *builder.Report, err error) {
 func (m *Metrics) Backup(t time.Time) { m.backup.WithLabelValues().Set(float64(t.Unix())) }
 
 // Found records the time and the sequence of the published snapshot. It is needed because a
-// restarted builder may not build for some time.
+// restarted builder may not build for a while.
 func (m *Metrics) Found(t time.Time, sequence uint64) {
 	m.snapshot.Set(float64(t.Unix()))
 	m.sequence.Set(float64(sequence))

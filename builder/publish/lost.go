@@ -10,7 +10,7 @@ import (
 )
 
 // ErrLost means that a small object that the store once had is missing. Replacing it with a new one
-// would give ids to other assets, publish times twice, or change who has access.
+// would assign ids to other assets, publish times twice, or change who has access.
 var ErrLost = errors.New("lost")
 
 // Seen is the last known state of a store. The zero value means that nothing is known.

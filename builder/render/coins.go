@@ -29,7 +29,7 @@ type platforms struct {
 
 // platformsOf maps each platform to the chain whose slug has the same words. If there are several
 // such chains, it chooses the one with the lowest slug. The name of a platform that is not a chain
-// is the lowest of the names that assets give it.
+// is the lowest of the names by which assets refer to it.
 func platformsOf(f *market.Feed, r *market.Result) *platforms {
 	p := &platforms{map[string]string{}, map[string]string{}, map[string]*market.Group{}}
 	chains := map[string]*market.Group{}
