@@ -22,7 +22,7 @@ import (
 
 var discard = slog.New(slog.DiscardHandler)
 
-// clientOf returns a client that reaches h without a network; fields of plan that are zero are set.
+// clientOf returns a client that calls h without a network. It sets fields of plan that are zero.
 func clientOf(t *testing.T, h http.Handler, plan Plan) *client {
 	t.Helper()
 	plan.Base = cmp.Or(plan.Base, "https://api.example.test/v1")
@@ -30,7 +30,7 @@ func clientOf(t *testing.T, h http.Handler, plan Plan) *client {
 	return must.Get(newClient(plan, &quota{now: time.Now}, network.Transport{Handler: h}, discard))(t)
 }
 
-// script answers one request after another; the last one answers all others.
+// script answers each request with the next step, and repeats the last step.
 type script struct {
 	steps []http.HandlerFunc
 	times []time.Time
@@ -46,7 +46,7 @@ func says(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }
 }
 
-// refuses is a 403 with a body.
+// refuses answers with status 403 and the given body.
 func refuses(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
@@ -110,7 +110,7 @@ func TestGetRetries(t *testing.T) {
 		name  string
 		steps steps
 		asked int
-		err   string // behind "GET /rows: "; "": success
+		err   string // the text after "GET /rows: "; "" for success
 	}{
 		{"at once", steps{good}, 1, ""},
 		{"after two failures", steps{status(500), status(503), good}, 3, ""},
@@ -145,7 +145,7 @@ func TestGetRetries(t *testing.T) {
 	}
 }
 
-// TestGetPauses: pauses grow, and are not the same every time.
+// TestGetPauses checks that pauses grow, and that they are random.
 func TestGetPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		firsts := map[time.Duration]bool{}
@@ -185,8 +185,8 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 	}
 }
 
-// TestRetryAfterHoldsAll: the pause that one answer asks for applies to all requests, and
-// a request does not wait for a pause that is too long.
+// TestRetryAfterHoldsAll checks that the pause that one answer demands applies to all requests, and
+// that a request does not wait if the pause is too long.
 func TestRetryAfterHoldsAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{steps: []http.HandlerFunc{status(503, "Retry-After", "3600"), says("[1]")}}
@@ -228,7 +228,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestSlowBody: the client gives up a body that does not end, and asks again.
+// TestSlowBody checks that the client gives up on a body that does not end, and tries again.
 func TestSlowBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := func(w http.ResponseWriter, r *http.Request) {
@@ -251,7 +251,8 @@ func TestSlowBody(t *testing.T) {
 	})
 }
 
-// TestLargeBody: the client reads an endless body up to a bound, once.
+// TestLargeBody checks that the client reads an endless body only up to a limit, and does not try
+// again.
 func TestLargeBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{steps: []http.HandlerFunc{func(w http.ResponseWriter, _ *http.Request) {
@@ -287,7 +288,7 @@ func TestGetStopsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestRate: no minute has more calls than allowed, bursts included.
+// TestRate checks that no minute has more calls than allowed, including bursts.
 func TestRate(t *testing.T) {
 	for _, rate := range [][2]int{{30, 3}, {5, 1}, {5, 5}, {1, 1}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -308,7 +309,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestKeyIsKept: no error and no log line has the key.
+// TestKeyIsKept checks that no error or log line contains the key.
 func TestKeyIsKept(t *testing.T) {
 	const key = "CG-s3cretKey123"
 	synctest.Test(t, func(t *testing.T) {
@@ -366,9 +367,9 @@ func TestNewClientRefuses(t *testing.T) {
 	}
 }
 
-// TestOverTheNetwork tests what the transport in memory cannot show: the client asks again
-// if a body is shorter than its Content-Length, decompresses answers, and returns an error
-// if the server is away.
+// TestOverTheNetwork tests what the in-memory transport cannot show: the client tries again if a
+// body is shorter than its Content-Length, decompresses answers, and returns an error if the server
+// is unreachable.
 func TestOverTheNetwork(t *testing.T) {
 	n := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -22,14 +22,14 @@ import (
 	"example.com/marketdata/internal/test/providertest"
 )
 
-// market asks what its test asks.
+// market makes the requests of its test.
 type market struct{ ask func(r provider.Round) error }
 
 func (m *market) Collect(_ context.Context, r provider.Round) error { return m.ask(r) }
 
 func (*market) Write(*provider.Feed) {}
 
-// subject is a source of p's answers.
+// subject is the source under test, with its market.
 type subject struct {
 	*provider.Source
 	*market
@@ -45,7 +45,7 @@ func open(t *testing.T, p *providertest.Provider, options string) subject {
 	return subject{s, m}
 }
 
-// collect runs a round and returns what it says of its parts.
+// collect runs a round and returns its report on the parts.
 func (s subject) collect(t *testing.T, ask func(r provider.Round) error) []source.Part {
 	t.Helper()
 	s.ask = ask
@@ -53,12 +53,12 @@ func (s subject) collect(t *testing.T, ask func(r provider.Round) error) []sourc
 	return files.(source.Provenance).Parts()
 }
 
-// rowsPart is a list that comes whole.
+// rowsPart returns the part of a list that is not divided into pages.
 func rowsPart(every time.Duration) provider.Part {
 	return provider.Part{Name: "rows", Path: "/rows", Every: every, Check: provider.CheckArray}
 }
 
-// required asks for a list of prices, and returns its rows.
+// required requests a list of prices and returns its rows.
 func required(t *testing.T, r provider.Round, p provider.Part) (string, error) {
 	var rows []provider.Row
 	err := r.Lists(t.Context(), provider.List{Required: true, Into: &rows, Part: p})
@@ -69,14 +69,14 @@ func required(t *testing.T, r provider.Round, p provider.Part) (string, error) {
 	return strings.Join(all, " "), err
 }
 
-// got is what a round gave for one part.
+// got is the result of a round for one part.
 type got struct {
 	rows  string
 	state source.PartState
 	err   error
 }
 
-// get runs a round that asks for one part.
+// get runs a round that requests one part.
 func get(t *testing.T, s subject, p provider.Part) (g got) {
 	t.Helper()
 	parts := s.collect(t, func(r provider.Round) error {
@@ -97,7 +97,8 @@ func (g got) check(t *testing.T, rows string, state source.PartState) {
 	}
 }
 
-// TestLastGoodAnswer follows an answer: new, unavailable for an hour, too old, new again.
+// TestLastGoodAnswer follows a list whose provider fails: its answer is new, then stale for an
+// hour, then too old, and finally new again.
 func TestLastGoodAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := providertest.New()
@@ -122,8 +123,8 @@ func TestLastGoodAnswer(t *testing.T) {
 	})
 }
 
-// TestSchedule: an answer that counts as new is not asked for; if it is unavailable
-// afterwards, it stands in for an hour more.
+// TestSchedule checks that a part is not requested while its answer counts as new. If the part is
+// unavailable after that, the answer is used for another hour.
 func TestSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := providertest.New()
@@ -147,9 +148,10 @@ func TestSchedule(t *testing.T) {
 	})
 }
 
-// TestClockSetBack: what was fetched while the clock was a year ahead is asked for again when the clock
-// is right, and its prices do not stand in for new ones, as a price of unknown age must not (README,
-// "prices for an hour, after which builds stop"). Eleven minutes ahead are too many; ten may be a server's clock.
+// TestClockSetBack checks that answers that were fetched while the clock was a year ahead are
+// requested again when the clock is right. Their prices are not used if new ones are unavailable,
+// since their age is unknown (README, "prices for an hour, after which builds stop"). A clock may
+// be ten minutes ahead, but not eleven.
 func TestClockSetBack(t *testing.T) {
 	p := providertest.New()
 	p.Set("/rows", []byte(`[1]`))
@@ -160,7 +162,7 @@ func TestClockSetBack(t *testing.T) {
 			time.Sleep(ahead)
 			get(t, open(t, p, cached), rowsPart(30*time.Minute)).check(t, "1", source.PartNew)
 		})
-		synctest.Test(t, func(t *testing.T) { // the bubble's clock begins anew
+		synctest.Test(t, func(t *testing.T) { // each bubble has its own clock
 			away := providertest.New()
 			away.Set("/rows", []byte(`[1,2]`))
 			if want == "" {
@@ -185,7 +187,7 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestNotModified: a 304 makes the cached answer new again.
+// TestNotModified checks that a 304 makes the cached answer new again.
 func TestNotModified(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := providertest.New()
@@ -200,8 +202,8 @@ func TestNotModified(t *testing.T) {
 	})
 }
 
-// TestDoubtfulAnswer: an answer that has lost more than half of its rows is used, but does
-// not replace the good one.
+// TestDoubtfulAnswer checks that an answer that has lost more than half of its rows is used, but
+// does not replace the last good one.
 func TestDoubtfulAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := providertest.New()
@@ -213,7 +215,7 @@ func TestDoubtfulAnswer(t *testing.T) {
 		p.Set("/rows", []byte(`[9,9]`))
 		get(t, c, part).check(t, "9 9", source.PartNew)
 		p.Set("/rows", []byte(`[1,2,3]`))
-		get(t, c, part).check(t, "1 2 3", source.PartNew) // asked for again at once, and good
+		get(t, c, part).check(t, "1 2 3", source.PartNew) // requested again immediately, and good
 		time.Sleep(31 * time.Minute)
 		p.Set("/rows", []byte(`[9]`))
 		get(t, c, part).check(t, "9", source.PartNew)
@@ -221,7 +223,7 @@ func TestDoubtfulAnswer(t *testing.T) {
 		get(t, c, part).check(t, "1 2 3", source.PartStale)
 		p.Fault("/rows", nil)
 		time.Sleep(2 * time.Hour)
-		get(t, c, part).check(t, "9", source.PartNew) // nothing left to compare with
+		get(t, c, part).check(t, "9", source.PartNew) // the last good answer is too old to compare with
 		get(t, c, part).check(t, "9", source.PartKept)
 	})
 }
@@ -241,7 +243,7 @@ func TestPages(t *testing.T) {
 			t.Errorf("asked %v", asked)
 		}
 
-		// The next ones are of one time, or all of the last good time.
+		// All pages come from the same round, or all come from the last good one.
 		p.Set("/rows?page=1", []byte(`[1,20]`))
 		p.Fault("/rows?page=3", providertest.Status(404))
 		get(t, c, part).check(t, "1 2 3 4 5", source.PartStale)
@@ -249,7 +251,7 @@ func TestPages(t *testing.T) {
 		p.Set("/rows?page=3", []byte(`[]`))
 		get(t, c, part).check(t, "1 20 3 4", source.PartNew)
 
-		// No rows at all are a failure, unless they may be none.
+		// An answer without any rows is a failure, unless the part may be empty.
 		p.Set("/rows?page=1", []byte(`[]`))
 		get(t, c, part).check(t, "1 20 3 4", source.PartStale)
 		part.MayBeEmpty = true
@@ -260,27 +262,27 @@ func TestPages(t *testing.T) {
 		part.Pages = 2
 		get(t, c, part).check(t, "1 20 3 4", source.PartNew)
 
-		// A server that does not know of pages, or forgets one.
+		// A server that ignores the page number.
 		other := providertest.New()
 		other.Set("/rows", []byte(`[1,2]`))
 		part.Pages = 0
 		c = open(t, other, "")
 		get(t, c, part).check(t, "", source.PartMissing)
 
-		// A first page that is away is not a list that has gone.
+		// A missing first page does not mean that the list is gone.
 		c = open(t, providertest.New(), "")
 		get(t, c, part).check(t, "", source.PartMissing)
 	})
 }
 
-// TestPagers: every way of paging asks for all pages, is recorded and replayed, and
-// finds the rows wherever they stand. Pages without end are a failure.
+// TestPagers checks that every kind of pager requests all pages, that they are recorded and
+// replayed, and that rows are found at any path. An endless list is a failure.
 func TestPagers(t *testing.T) {
 	for name, test := range map[string]struct {
 		pager   *provider.Pager
 		at      string
-		answers string // to the queries in turn, as QUERY BODY
-		want    string // of all pages; "": fails
+		answers string // pairs of a query and the answer to it, in order
+		want    string // the rows of all pages; "" for a failure
 	}{
 		"numbered":   {provider.Numbered("page", 1), "", "page=1 [1,2] page=2 [3] page=3 [4] page=4 []", "1 2 3 4"},
 		"short page": {provider.Numbered("page", 2), "", "page=1 [1,2] page=2 [3]", "1 2 3"},
@@ -333,8 +335,8 @@ func TestPagers(t *testing.T) {
 	}
 }
 
-// each runs a round that asks for /coins/ID of the ids, and returns the bodies by id and
-// the state of the kind.
+// each runs a round that requests /coins/ID for each id. It returns the bodies by id, and the
+// report on the kind.
 func each(t *testing.T, s subject, ids ...string) (map[string]string, source.Part) {
 	t.Helper()
 	found := map[string]string{}
@@ -390,14 +392,14 @@ func TestEachWithinItsBudget(t *testing.T) {
 		ask(ids...)
 		wantAsked()
 		time.Sleep(23 * time.Hour)
-		ask("x", "b", "a") // first what was never had, then the oldest
+		ask("x", "b", "a") // first the item that was never requested, then the oldest
 		wantAsked("/coins/x", "/coins/b")
 		ask("d", "e", "b", "a")
 		wantAsked("/coins/a")
 	})
 }
 
-// TestEachReduces: answers that stay in memory between rounds are reduced.
+// TestEachReduces checks that answers that stay in memory between rounds are reduced.
 func TestEachReduces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := providertest.New()
@@ -411,8 +413,8 @@ func TestEachReduces(t *testing.T) {
 	})
 }
 
-// TestEachFails: an item that fails does not delay others, is asked for ever more rarely,
-// also over restarts, and is named.
+// TestEachFails checks that a failing item does not delay others, is requested less and less often,
+// even across restarts, and is named in the report.
 func TestEachFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := providertest.New()
@@ -445,7 +447,7 @@ func TestEachFails(t *testing.T) {
 		for range 48 {
 			round()
 		}
-		// After 1, 3, 7, 15 and 31 hours.
+		// The item is retried after 1, 3, 7, 15 and 31 hours.
 		if n := asked["/coins/bad"]; n != 6 || asked["/coins/a"] < 2 || len(found) != 4 {
 			t.Errorf("asked %v, found %v", asked, found)
 		}
@@ -460,9 +462,9 @@ func TestEachFails(t *testing.T) {
 	})
 }
 
-// TestEachGivesUp: after some failures in a row the provider gets no more calls.
+// TestEachGivesUp checks that the provider receives no more calls after a few consecutive failures.
 func TestEachGivesUp(t *testing.T) {
-	for status, want := range map[int]int{402: 3, 429: 4} { // a 429 is asked again, and ends the round
+	for status, want := range map[int]int{402: 3, 429: 4} { // a 429 is retried, and then ends the round
 		synctest.Test(t, func(t *testing.T) {
 			p := providertest.New()
 			ids := []string{"a", "b", "c", "d", "e"}
@@ -502,16 +504,16 @@ func TestCacheOutlivesTheProcess(t *testing.T) {
 		time.Sleep(time.Hour)
 		get(t, open(t, away, cached), rowsPart(0)).check(t, "", source.PartMissing)
 
-		// The provider's ETag is in the cache too: this is a 304.
+		// The cache contains the provider's ETag, too, so this is a 304.
 		p.Fault("/rows", nil)
 		c := open(t, p, cached)
 		get(t, c, rowsPart(0)).check(t, "1", source.PartNew)
 
-		// A file that was damaged is as good as none.
+		// A damaged file is ignored.
 		saved := must.Get(filepath.Glob(filepath.Join(dir, "rows.*.json")))(t)
 		ok(t, os.WriteFile(saved[0], []byte(`[7]`), 0o644))
 		get(t, open(t, away, cached), rowsPart(0)).check(t, "", source.PartMissing)
-		// And so is a cache of nonsense, or of another provider.
+		// A cache that is invalid, or that belongs to another provider, is ignored, too.
 		for _, index := range []string{
 			"{", `{"format":2,"source":"test"}`, `{"format":1,"source":"other"}`,
 			`{"format":1,"source":"test","parts":{"rows":{}}}`,
@@ -523,7 +525,7 @@ func TestCacheOutlivesTheProcess(t *testing.T) {
 	})
 }
 
-// TestRecordAndReplay: a recording has every byte of the answers, and replays them.
+// TestRecordAndReplay checks that a recording contains the answers byte for byte, and replays them.
 func TestRecordAndReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "recording")
@@ -583,7 +585,7 @@ func TestRecordAndReplay(t *testing.T) {
 			t.Errorf("the recording of a replay differs:\n%v\n%v", a, b)
 		}
 
-		// What was changed is not what was recorded.
+		// A file that was changed after the recording is an error.
 		ok(t, os.WriteFile(filepath.Join(dir, "rows.json"), []byte(`[3]`), 0o644))
 		g := get(t, open(t, p, replay), rowsPart(0))
 		if g.err == nil || !strings.Contains(g.err.Error(), "rows.json does not match its digest in recording.json") {
@@ -592,7 +594,7 @@ func TestRecordAndReplay(t *testing.T) {
 	})
 }
 
-// TestReplayOfFilesMadeByHand tries the names that a file may have.
+// TestReplayOfFilesMadeByHand tests the names that a file can have.
 func TestReplayOfFilesMadeByHand(t *testing.T) {
 	whole := rowsPart(0)
 	paged := provider.Part{Name: "rows", Pager: provider.Numbered("page", 2), Check: provider.CheckArray}
@@ -641,7 +643,7 @@ func TestReplayOfFilesMadeByHand(t *testing.T) {
 	}
 }
 
-// TestStops: a canceled round fails; it does not report missing parts.
+// TestStops checks that a canceled round fails instead of reporting missing parts.
 func TestStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := providertest.New()

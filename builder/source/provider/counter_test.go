@@ -13,8 +13,8 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// TestEveryCallCounts: redirects count, and so does what net/http itself asks again
-// when a connection that was idle turns out to be closed.
+// TestEveryCallCounts checks that redirects count, and also the requests that net/http itself sends
+// again when an idle connection turns out to be closed.
 func TestEveryCallCounts(t *testing.T) {
 	var reached atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -44,7 +44,7 @@ func TestEveryCallCounts(t *testing.T) {
 	}
 }
 
-// TestQuotaIsShared: processes with one cache folder have one quota.
+// TestQuotaIsShared checks that processes with the same cache folder share one quota.
 func TestQuotaIsShared(t *testing.T) {
 	dir := t.TempDir()
 	var taken atomic.Int64
@@ -65,8 +65,8 @@ func TestQuotaIsShared(t *testing.T) {
 	}
 }
 
-// TestQuotaRules: what a quota of 131 calls, 31 of them at once, gives: one more each
-// 32 days / 100, less of the burst to calls of less value and to those made again.
+// TestQuotaRules tests a quota of 131 calls with a burst of 31. One more call becomes available
+// every 32 days / 100. Less valuable calls and retries can use less of the burst.
 func TestQuotaRules(t *testing.T) {
 	const limit, burst = 131, 31
 	each := 32 * 24 * time.Hour / (limit - burst)
@@ -90,12 +90,12 @@ func TestQuotaRules(t *testing.T) {
 			t.Errorf("%v, again: %d at once, want a fifth of the burst less than %d", value, n, want)
 		}
 	}
-	// A call that costs more is taken whole or not at all, and is counted whole.
+	// A request that costs several calls takes all of them or none, and all of them are counted.
 	q := fresh()
 	if n := most(q, 10, Tickers, false); n != 3 || q.state.used() != 30 {
 		t.Errorf("%d calls of 10, %d counted", n, q.state.used())
 	}
-	// It says when the next one may be made, to the moment.
+	// The error states the exact time at which the next request is allowed.
 	var refused *quotaError
 	if err := q.take(10, Tickers, false); !errors.As(err, &refused) || !refused.until.Equal(start.Add(9*each)) ||
 		refused.used != 30 || refused.limit != limit {
@@ -107,12 +107,12 @@ func TestQuotaRules(t *testing.T) {
 	if now = start.Add(9 * each); q.take(10, Tickers, false) != nil {
 		t.Error("not when it said")
 	}
-	// What an answer has not cost is given back, and may be taken again at once.
+	// Calls that an answer did not cost are given back, and can be taken again immediately.
 	if err := q.note(10, nil); err != nil || q.state.used() != 30 || q.take(10, Tickers, false) != nil {
 		t.Errorf("%d counted after 10 were given back, %v", q.state.used(), err)
 	}
-	// Never more than the quota in 32 dates, however long it waits; the first date
-	// that is forgotten gives its calls back.
+	// Any 32 dates never have more calls than the quota. When the first date is forgotten, its
+	// calls become available again.
 	q = fresh()
 	for ; now.Before(start.Truncate(24*time.Hour).AddDate(0, 0, 32)); now = now.Add(time.Hour) {
 		_ = most(q, 1, Tickers, false)
@@ -126,7 +126,7 @@ func TestQuotaRules(t *testing.T) {
 	if s, err := q.read(); err != nil || s.Calls[start.Format(time.DateOnly)] != 0 || first < burst {
 		t.Errorf("%v of the first date remain, %v", s.Calls, err)
 	}
-	// Dates that are yet to come count as today's, and stay counted.
+	// Calls on future dates count as today's calls, and stay counted.
 	q = fresh()
 	q.state.Calls = map[string]int{"2026-02-09": 100, "9999-12-31": 30}
 	if err := q.take(2, Tickers, false); err == nil || q.state.Calls["2026-01-31"] != 130 || len(q.state.Calls) != 1 {
@@ -135,7 +135,7 @@ func TestQuotaRules(t *testing.T) {
 	if err := q.take(1, Tickers, false); err != nil || q.take(1, Tickers, false) == nil {
 		t.Errorf("the last call of the quota: %v", err)
 	}
-	// A wait that a wrong clock left is cut to that of a burst.
+	// A wait that a wrong clock left is shortened to the time for a whole burst.
 	q = fresh()
 	if q.state.Full = start.AddDate(50, 0, 0); q.take(1, Tickers, false) == nil {
 		t.Error("a call while the burst is spent")

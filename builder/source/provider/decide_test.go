@@ -8,8 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestDecide: a part whose answer counts as new is kept. Prices wait for the quota only, and so does a
-// directory that was never received; all others also wait for time, and for longer after each failure.
+// TestDecide checks that a part whose answer counts as new is kept. Prices, and a directory that
+// was never received, wait only for the quota. All other parts also wait for time, and longer after
+// each failure.
 func TestDecide(t *testing.T) {
 	now := time.Date(2026, 11, 21, 7, 20, 0, 0, time.UTC)
 	rapid.Check(t, func(t *rapid.T) {

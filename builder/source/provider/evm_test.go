@@ -37,8 +37,8 @@ func TestWellKnownChains(t *testing.T) {
 	}
 }
 
-// TestWellKnownChainsAgainstTheList compares the table with what others have
-// written down: the list of EVM chains, and a recorded CoinGecko.
+// TestWellKnownChainsAgainstTheList compares the table with the public list of EVM chains and with
+// a recorded feed of CoinGecko.
 func TestWellKnownChainsAgainstTheList(t *testing.T) {
 	b := must.Get(os.ReadFile(providertest.Recorded(t, "recorded/evm-chains.json")))(t)
 	var list []struct {

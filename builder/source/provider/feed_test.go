@@ -17,7 +17,7 @@ import (
 	"example.com/marketdata/internal/test/providertest"
 )
 
-// TestTableKeepsValues: a value is written as the provider wrote it.
+// TestTableKeepsValues checks that values are written as the provider wrote them.
 func TestTableKeepsValues(t *testing.T) {
 	f := provider.NewFeed("db \"1\"", time.Date(2026, 11, 21, 7, 20, 1, 5, time.FixedZone("", 3600)), nil)
 	f.Assets.Add(provider.Raw("a", json.RawMessage("1.500E-007")), provider.Raw("b", nil),
@@ -46,7 +46,7 @@ func TestTableKeepsValues(t *testing.T) {
 	}
 }
 
-// TestOddSpellings: what some providers write for a number, an id or a time.
+// TestOddSpellings tests the forms in which some providers write numbers, ids and times.
 func TestOddSpellings(t *testing.T) {
 	f := provider.NewFeed("db", time.Unix(1, 0), nil)
 	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
@@ -82,9 +82,11 @@ func TestProduct(t *testing.T) {
 		{"-1", "2", "-2"},
 		{"1e400", "1e400", "1E+800"},
 		{sevens, sevens, square.String()},
-		// Three factors as texts, as some providers write numbers: l2beat 2804, eliza 20504.
+		// Factors that are strings, since some providers write numbers as strings: l2beat 2804,
+		// eliza 20504.
 		{`"2.5"`, "90000", "225000.0"}, {"2.5", `"90000"`, "225000.0"}, {`"1e-3"`, `"0.5"`, "0.0005"},
-		// What cannot be read gives a text that the reader drops with a warning, never the other factor.
+		// If a factor cannot be parsed, the result is a string that the reader drops with a
+		// warning, never the other factor.
 		{sevens + "7", "2", `"` + sevens[:40] + ` * 2"`},
 		{"1e999999999", "2", `"1e999999999 * 2"`},
 		{`"N/A"`, "2", `"N/A * 2"`}, {"true", "2", `"true * 2"`}, {"[1]", "2", `"[1] * 2"`},
@@ -132,7 +134,7 @@ func TestCheck(t *testing.T) {
 	deep := strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000)
 	for _, test := range []struct {
 		body   string
-		rows   int // -1: no array
+		rows   int // -1 if the body is not an array
 		object bool
 	}{
 		{"[]", 0, false}, {"[1]", 1, false}, {" [null,{}] ", 2, false}, {"{}", -1, true}, {" {\"a\":1}\n", -1, true},
@@ -153,7 +155,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// FuzzEscape: no two ids have the same name, and no name leaves its place.
+// FuzzEscape checks that no two ids have the same file name, and that no name leads out of its
+// folder.
 func FuzzEscape(f *testing.F) {
 	for _, s := range []string{"", "..", "a/b", "boringdao-[old]", "1move token", "%2E", "é\xff"} {
 		f.Add(s)

@@ -12,7 +12,7 @@ import (
 	"example.com/marketdata/internal/test/providertest"
 )
 
-// TestIntervals: a part says how often it is asked for as the quota has it.
+// TestIntervals checks that a part's interval takes the quota into account.
 func TestIntervals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := providertest.New()
@@ -30,18 +30,19 @@ func TestIntervals(t *testing.T) {
 		ok(t, err)
 		files, err := src.Files(t.Context(), time.Time{})
 		ok(t, err)
-		// 2,500 calls a month let it ask every forty minutes, and not for each snapshot.
+		// A quota of 2,500 calls a month allows a request every forty minutes, not for each
+		// snapshot.
 		if part := files.(source.Provenance).Parts()[0]; part.Every < 30*time.Minute || part.Every > time.Hour {
 			t.Errorf("asked for every %v", part.Every)
 		}
 	})
 }
 
-// TestAgeOfRows: the newest of the provider's own times counts, of a recording
-// none, and none that is yet to come.
+// TestAgeOfRows checks that the newest of the provider's own times counts, except times in the
+// future, and that no time counts in a replay.
 func TestAgeOfRows(t *testing.T) {
 	const untimed = -1
-	now := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // that of a bubble
+	now := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // the time at which a bubble starts
 	ask := func(t *testing.T) func(r provider.Round) error {
 		return func(r provider.Round) error {
 			_, err := required(t, r, rowsPart(0))
@@ -53,7 +54,7 @@ func TestAgeOfRows(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, rows string
-		ago        time.Duration // untimed: no time
+		ago        time.Duration // untimed if no row has a usable time
 	}{
 		{
 			"the newest",

@@ -17,11 +17,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// savedIn names the cache folder of the process that TestCacheKilled kills.
+// savedIn is the environment variable with the cache folder of the process that TestCacheKilled
+// kills.
 const savedIn = "TEST_PROVIDER_CACHE"
 
-// generation is a provider whose answers all belong together: a list in pages, lists of one call
-// and an item that is asked for by itself.
+// generation returns a provider whose answers belong together: a list in pages, lists that take one
+// call, and a single item.
 func generation(rows, names, coin string, pages ...string) *providertest.Provider {
 	p := providertest.New()
 	p.Set("/rows", []byte(rows))
@@ -33,7 +34,7 @@ func generation(rows, names, coin string, pages ...string) *providertest.Provide
 	return p
 }
 
-// saved runs a round with a cache and returns all that it gave, with the parts' states.
+// saved runs a round with a cache. It returns all answers, and the states of the parts.
 func saved(t *testing.T, p *providertest.Provider, dir string) (answers string, states []string) {
 	s := open(t, p, "slow=5&cache="+dir)
 	var rows, names, pages []provider.Row
@@ -70,8 +71,8 @@ func saved(t *testing.T, p *providertest.Provider, dir string) (answers string, 
 
 // TestCacheKilled kills a process that saves a provider's answers at each of its system calls that
 // change a file, for row D8: "the answers of before (save under new names, commit, remove)".
-// Afterwards the provider is away, and a round succeeds with the answers of before, or with all of
-// the new ones. The inputs: a list that changes, one that shrinks by a page, and an item that grows.
+// Afterwards the provider is unavailable, and a round succeeds with all of the old answers or with
+// all of the new ones. One list changes, another list shrinks by a page, and an item grows.
 func TestCacheKilled(t *testing.T) {
 	next := generation(`[{"id":"b"}]`, `[7,8]`, `{"id":"a","more":1}`, `[4,5,6,7]`)
 	if dir := os.Getenv(savedIn); dir != "" {
@@ -101,7 +102,7 @@ func TestCacheKilled(t *testing.T) {
 	}
 }
 
-// swept fails the test unless a round removes the files that nothing names when they are old.
+// swept fails the test unless a round removes old files that the index does not name.
 func swept(t *testing.T, p *providertest.Provider, dir string) {
 	t.Helper()
 	hourAgo := time.Now().Add(-time.Hour)
@@ -118,8 +119,8 @@ func swept(t *testing.T, p *providertest.Provider, dir string) {
 	}
 }
 
-// killAt runs this test in a process of its own and kills it at the start of its nth system call
-// that changes a file. It reports whether there was such a call.
+// killAt runs this test in a separate process and kills the process at the start of its nth system
+// call that changes a file. It reports whether there was such a call.
 func killAt(t *testing.T, n int, env string) bool {
 	t.Helper()
 	runtime.LockOSThread() // only the thread that started a process can trace it
@@ -162,7 +163,7 @@ func killAt(t *testing.T, n int, env string) bool {
 		case status.StopSignal() != unix.SIGTRAP && status.StopSignal() != unix.SIGSTOP:
 			signal = int(status.StopSignal())
 		}
-		// A thread that is being killed cannot go on: that is no error.
+		// A thread that is being killed cannot continue, which is not an error.
 		if err := unix.PtraceSyscall(thread, signal); err != nil && err != unix.ESRCH {
 			t.Fatal(err)
 		}

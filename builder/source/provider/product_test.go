@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestQuotient compares with rational numbers: the result is at most half a unit of the last place
-// off, and even where it is just that.
+// TestQuotient compares quotients with rational numbers. The error is at most half a unit of the
+// last decimal, and if it is exactly half, the last digit is even.
 func TestQuotient(t *testing.T) {
 	for _, c := range [][3]string{
 		{"91000", "84000", "1.083333333333333333"}, {"1", "2e18", "0"}, {"3", "2e18", "2e-18"}, {"1", "0", ""},

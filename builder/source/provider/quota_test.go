@@ -19,8 +19,8 @@ import (
 	"example.com/marketdata/internal/test/network"
 )
 
-// small is a market that takes 2 calls for its tickers, 1 for each other list, and
-// one for each of 40 coins.
+// small is a market that takes two calls for its tickers, one for each other list, and one for each
+// of 40 coins.
 type small struct{ coins, tickers, groups, exchanges []provider.Row }
 
 func (m *small) Collect(ctx context.Context, r provider.Round) error {
@@ -48,7 +48,8 @@ func (m *small) Collect(ctx context.Context, r provider.Round) error {
 
 func (m *small) Write(*provider.Feed) {}
 
-// counted is a provider of the small market that counts what reaches it and fails as it is told.
+// counted is a provider of the small market. It counts the requests that it receives, and fails as
+// fault says.
 type counted struct {
 	mu    sync.Mutex
 	fault int
@@ -102,17 +103,17 @@ func openSmall(t *testing.T, c *counted, options string) (*provider.Source, erro
 // sleepTo sleeps until the next multiple of d.
 func sleepTo(d time.Duration) { time.Sleep(d - time.Duration(time.Now().UnixNano())%d) }
 
-// TestShare: parts that do not fit are asked for more rarely, the least valuable most, and
-// builds make the predicted number of calls.
+// TestShare checks that parts that do not fit into the quota are requested less often, the least
+// valuable ones first, and that builds make the predicted number of calls.
 func TestShare(t *testing.T) {
 	for options, want := range map[string]string{
-		// seconds between calls for tickers, directory, groups, exchanges, details
+		// the seconds between requests for tickers, directory, groups, exchanges and details
 		"?quota=none":                  "600 3600 3600 3600 86400",
-		"?plan=pro":                    "1200 3600 3600 3600 86400", // tickers at every mark: 8,928 of 8,719
+		"?plan=pro":                    "1200 3600 3600 3600 86400", // every mark would take 8,928 of 8,719 calls
 		"?plan=pro&quota=11500":        "600 3600 3600 7800 4869818",
 		"?plan=pro&quota=10200":        "600 4800 60000 86400 0",
 		"?plan=pro&quota=9500":         "1200 3600 3600 3600 86400",
-		"?plan=free":                   "6600 30600 141000 148800 0", // less than the slowest takes
+		"?plan=free":                   "6600 30600 141000 148800 0", // less than the slowest intervals take
 		"?plan=free&quota=4000&slow=0": "1800 4200 25800 84000 0",
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -147,8 +148,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestQuotaFile: an unreadable count stops all calls, and a wrong clock neither adds calls
-// nor blocks them for ever.
+// TestQuotaFile checks that an unreadable count stops all calls, and that a wrong clock neither
+// allows more calls nor blocks them forever.
 func TestQuotaFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &counted{paths: map[string]int{}}
