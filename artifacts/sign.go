@@ -170,7 +170,7 @@ func SignedBy(b []byte) (ids []string, signed bool) {
 	return ids, line != nil
 }
 
-// Trust is the set of keys that an edge trusts. A signature of any one of them is enough, so that a
+// Trust is the set of keys that an edge trusts. A signature by any one of them is enough, so that a
 // new key can be introduced before the old one is removed.
 type Trust []TrustKey
 

@@ -112,9 +112,9 @@ func (c *clock) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// skewOf returns the smallest skew that is consistent with an answer sent between sent and received
-// by a server whose clock showed date, in whole seconds. So a slow answer does not look like a
-// wrong clock.
+// skewOf returns the smallest skew that is consistent with an answer. The request was sent at the
+// time sent, the answer arrived at the time received, and in between the server's clock showed
+// date, which is in whole seconds. So a slow answer does not look like a wrong clock.
 func skewOf(sent, received, date time.Time) time.Duration {
 	if least := sent.Sub(date.Add(time.Second)); least > 0 {
 		return least
