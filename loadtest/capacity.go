@@ -18,8 +18,8 @@ type Search struct {
 	Thresholds []*result.Assertion
 	// Step is how long each rate is measured, after a warm-up of a fifth of that time.
 	Step time.Duration
-	// Load is the load of each step. The search does not use its stages and assertions, and limits its
-	// Timeout to Step.
+	// Load is the load of each step. The search sets its Stages, Duration, Warmup and Assertions, and limits
+	// its Timeout to Step.
 	Load Load
 	// Tried is called after each step.
 	Tried func(Try)
@@ -49,15 +49,15 @@ type Try struct {
 
 // Capacity is the result of a search.
 type Capacity struct {
-	// Found reports whether a capacity was found. In that case, Rate held twice, or once after a rate up
-	// to a tenth higher had held once, and it is at least 0.9 of Limit.
+	// Found reports whether a capacity was found. In that case, Rate is at least 0.9 of Limit, and it held
+	// twice, or it held once after a slightly higher rate had held once but not again.
 	Found bool `json:"found"`
 	// Why is the reason why no capacity was found.
 	Why string `json:"why,omitempty"`
 	// Rate is in requests per second over all URLs. If Found is false, it is only the last rate that held,
 	// or 0.
 	Rate float64 `json:"rate"`
-	// Limit is the lowest rate at which the service failed, or Closed.
+	// Limit is the lowest rate at which the service failed, or Closed if it never failed.
 	Limit float64 `json:"limit"`
 	// Closed is the highest rate of answers in the closed runs, in requests a second.
 	Closed float64 `json:"closed"`
@@ -67,11 +67,11 @@ type Capacity struct {
 
 const (
 	closedConnections = 64   // the connections of the first closed run
-	closedGain        = 0.1  // the least gain of a closed run over the last one; below, the service is saturated
-	lightShare        = 0.1  // the share of the closed rate at which thresholds hold if they ever do
-	minRequests       = 200  // the requests in a step at the closed rate that are necessary to judge it
+	closedGain        = 0.1  // the service is saturated if a closed run gains less than this share over the last one
+	lightShare        = 0.1  // the first rate of the open loop, as a share of the closed rate
+	minRequests       = 200  // the minimum number of requests in a step at the closed rate
 	stepPrecision     = 0.05 // the precision of the rates that are tried
-	wantPrecision     = 0.1  // the precision that the result must have
+	wantPrecision     = 0.1  // the required precision of the result
 	maxNoise          = 2    // how often a rate that held may fail when it is repeated
 	searchSteps       = 60   // the longest search, as a multiple of Step
 	firstSteps        = 20   // the same for a busy machine on which nothing above the light rate has held
@@ -170,11 +170,11 @@ func counts(m map[string]uint64) string {
 	return strings.Join(parts, ", ")
 }
 
-// searcher is a search without the load. run performs a step.
+// searcher performs a search. It sends no requests itself; run performs a step.
 type searcher struct {
 	*Capacity
 	step    time.Duration
-	most    int // the connections of a step at most
+	most    int // the maximum number of connections of a step
 	run     func(rate float64, connections int) (Try, error)
 	elapsed func() time.Duration
 	longest time.Duration // the longest step
@@ -190,8 +190,8 @@ func (s *searcher) stop(format string, args ...any) {
 	s.stopped, s.Why = true, fmt.Sprintf(format, args...)
 }
 
-// try performs a step, and repeats it if it did not hold, because noise makes a service look slower, not
-// faster. So one success is enough, and only two failures count as one.
+// try performs a step, and repeats it if it did not hold. Noise makes a service look slower, never faster, so
+// one success is enough, but a failure counts only if it is repeated.
 func (s *searcher) try(rate float64, connections int) (Try, error) {
 	var best Try
 	for n := range 2 {
@@ -313,8 +313,9 @@ func (s *searcher) saturate() error {
 	}
 }
 
-// NodesFor returns the number of nodes for a traffic in requests a second, if each node keeps a share
-// headroom of its capacity free and one of them may fail. It is at least two, or 0 if no capacity was found.
+// NodesFor returns the number of nodes that the given traffic (in requests a second) needs if each node keeps
+// the share headroom of its capacity free and one node may fail. It is at least two, or 0 if no capacity was
+// found.
 func (c *Capacity) NodesFor(traffic, headroom float64) int {
 	perNode := c.Rate / float64(c.Nodes) * (1 - headroom)
 	if !c.Found || !(perNode > 0) {

@@ -1,13 +1,13 @@
-// Package loadtest loads an HTTP service and measures it in a way that makes the figures trustworthy. It has
-// an open loop with latencies from when requests were due, rules that detect when the load tester itself was
-// the limit, and checks of the answers under load. It knows the market-data API best, and loads any other
-// service with targets from a file.
+// Package loadtest loads an HTTP service and measures it in a way that makes the figures trustworthy. In an
+// open loop, it measures latencies from when requests were due. It detects when the load tester itself was
+// the limit, and checks the answers under load. It generates realistic requests for the market-data API; for
+// any other service, it sends the requests of a targets file.
 //
 //	t, err := loadtest.New(ctx, loadtest.Options{URLs: []string{"http://127.0.0.1:8080"}, Keys: []string{key}})
 //	...
 //
-// run, err := t.Run(ctx, loadtest.Load{Stages: pace.Constant(20000, time.Minute), Arrivals:
-// pace.Poisson, Connections: 500})
+//	run, err := t.Run(ctx, loadtest.Load{
+//		Stages: pace.Constant(20000, time.Minute), Arrivals: pace.Poisson, Connections: 500})
 //
 // The README explains the figures. The subpackages are pace (when requests are due), client (HTTP/1.1),
 // engine (the loops), traffic (the requests), streams (event streams), check and oracle (whether the answers
@@ -48,7 +48,7 @@ func usage(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrUsage, fmt.Errorf(format, args...))
 }
 
-// Options define the service, the traffic, and how much to check. The tags define the flags of the command.
+// Options define the service, the traffic, and how much to check. The struct tags define the command's flags.
 type Options struct {
 	URLs     []string `name:"url" sep:"none" placeholder:"URL" group:"Service:" help:"Base URL of a node; give it again for more, which then get requests in turn."`
 	Keys     []string `name:"key" placeholder:"KEY" group:"Service:" help:"API key, sent as X-Api-Key; several, with commas or the flag given again, take turns."`
@@ -57,7 +57,7 @@ type Options struct {
 	Insecure bool     `hidden:"" group:"Service:" help:"Take any TLS certificate."`
 	// Scenario is "mixed" by default. It is ignored if there are targets.
 	Scenario string `default:"mixed" group:"Traffic:" help:"Traffic: a scenario that comes with the program (see scenarios), or a YAML file."`
-	// TargetsFile and Targets exclude each other. Without URLs, requests go to the host that the targets
+	// TargetsFile and Targets are mutually exclusive. Without URLs, requests go to the host that the targets
 	// name.
 	TargetsFile string   `name:"targets" placeholder:"FILE" group:"Traffic:" help:"Send the requests of a file in vegeta's format instead, in turn."`
 	Targets     []string `name:"target" sep:"none" placeholder:"REQUEST" group:"Traffic:" help:"Send this request instead, such as 'GET /path'; give it again for more. An address is one more --url."`
@@ -68,11 +68,11 @@ type Options struct {
 	Label         string  `hidden:"" placeholder:"TEXT" group:"Results:" help:"Name the run in reports."`
 	// Store is the store from which the oracle reads the snapshots. If it is nil, there is no oracle.
 	Store artifacts.Reader `kong:"-"`
-	// Thresholds are those that will judge the runs. New returns an error if one is about a class that the
-	// traffic does not have.
+	// Thresholds are the thresholds that will judge the runs. New returns an error if one names a class that
+	// the traffic does not have.
 	Thresholds []*result.Assertion `kong:"-"`
-	// Status, if not nil, is called with each step before and after the load. Warn, if not nil, is called
-	// from another goroutine with problems that probably spoil the run.
+	// Status, if not nil, is called with a description of each step before and after the load. Warn, if not
+	// nil, is called from another goroutine with problems that probably spoil the run.
 	Status, Warn func(text string) `kong:"-"`
 }
 
@@ -87,9 +87,10 @@ type Load struct {
 	Stages     []pace.Stage        `kong:"-"`
 	Duration   time.Duration       `kong:"-"`
 	Assertions []*result.Assertion `kong:"-"`
-	// AbortOn are conditions, from ParseAbort, that end the load when one is true for the last five seconds.
+	// AbortOn are conditions that result.ParseAbort has parsed. The load ends when one of them is true over
+	// the last five seconds.
 	AbortOn []*result.Assertion `kong:"-"`
-	// Tick, if not nil, is called after each second.
+	// Tick, if not nil, is called at the end of each second.
 	Tick func(*Progress) `kong:"-"`
 }
 
@@ -154,7 +155,7 @@ func New(ctx context.Context, opt Options) (*Tester, error) {
 	return t, nil
 }
 
-// prepare makes everything that depends only on the options.
+// prepare sets up everything that depends only on the options.
 func (t *Tester) prepare() (err error) {
 	if t.opt.Keys, err = t.opt.keys(); err != nil {
 		return err
@@ -191,8 +192,8 @@ func (t *Tester) prepare() (err error) {
 	return t.checkClasses(t.opt.Thresholds)
 }
 
-// addresses moves the targets that are URLs without a method to the URLs, because other load testers call the
-// service the target.
+// addresses moves targets that are URLs without a method to opt.URLs, because in other load testers "target"
+// means the service.
 func (t *Tester) addresses() {
 	isAddress := func(target string) bool {
 		return strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://")
@@ -206,8 +207,8 @@ func (t *Tester) addresses() {
 	t.opt.Targets = slices.DeleteFunc(t.opt.Targets, isAddress)
 }
 
-// readTargets reads the requests of the options. It adds the fields to requests that do not have them
-// already.
+// readTargets reads the requests that the options name. It adds the header fields to requests that do not
+// have them already.
 func (t *Tester) readTargets(fields map[string]string) error {
 	text, dir := strings.Join(t.opt.Targets, "\n"), "."
 	switch file := t.opt.TargetsFile; {
@@ -296,7 +297,7 @@ func (t *Tester) Run(ctx context.Context, load Load) (*result.Run, error) {
 	if w.err != nil {
 		return nil, w.err
 	}
-	told := held.Close() // before the examination of answers, which takes processor time
+	told := held.Close() // before answers are examined, which takes processor time
 	run, err := result.New(t.setup(&load), tool(), e, finish())
 	if err != nil {
 		return nil, err

@@ -16,11 +16,11 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// maxKeysFile bounds a file of keys, in bytes.
+// maxKeysFile bounds the size of a keys file, in bytes.
 const maxKeysFile = 16 << 20
 
-// readKeys reads a file that contains a key in each line, or the JSON objects that builder keys create
-// prints. Errors do not quote the contents.
+// readKeys reads a file that contains one key per line, or the JSON objects that `builder keys create --json`
+// prints. Errors do not quote the contents, because keys are secret.
 func readKeys(name string) ([]string, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -72,7 +72,7 @@ func readKeys(name string) ([]string, error) {
 	return keys, nil
 }
 
-// keys returns the keys of the options. If any keys were requested, there is at least one.
+// keys returns the keys of the options and of their keys file.
 func (o *Options) keys() ([]string, error) {
 	var keys []string
 	for i, key := range o.Keys {
@@ -92,7 +92,7 @@ func (o *Options) keys() ([]string, error) {
 	return append(keys, more...), nil
 }
 
-// reserved are the header fields that Options.Headers must not contain, with the reasons.
+// reserved maps the header fields that Options.Headers must not contain to the reasons.
 var reserved = func() map[string]string {
 	all := map[string]string{"X-Api-Key": "keys go to --key or --keys-file"}
 	for _, name := range []string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Upgrade",
@@ -106,7 +106,7 @@ var reserved = func() map[string]string {
 	return all
 }()
 
-// header returns the header fields of the options by name, in the form "Name: value".
+// header returns the header fields of the options by canonical name, each in the form "Name: value".
 func (o *Options) header() (map[string]string, error) {
 	fields := map[string]string{"User-Agent": "User-Agent: loadtest"}
 	given := map[string]bool{}
@@ -128,8 +128,8 @@ func (o *Options) header() (map[string]string, error) {
 	return fields, nil
 }
 
-// checkClasses returns an error if a threshold is about a class that the traffic does not have. Otherwise it
-// would only fail at the end of the run.
+// checkClasses returns an error if a threshold names a class that the traffic does not have. Otherwise the
+// threshold would fail only at the end of the run.
 func (t *Tester) checkClasses(thresholds []*result.Assertion) error {
 	for _, a := range thresholds {
 		if a.Class() == "" {

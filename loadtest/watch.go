@@ -23,19 +23,20 @@ type Progress struct {
 	// DueRate is the rate of the schedule at the end of the interval, in requests a second. It is 0 in a
 	// closed loop.
 	DueRate float64
-	Wrong   uint64        // wrong answers since the end of the warm-up that were found so far
+	Wrong   uint64        // the number of wrong answers found so far
 	Left    time.Duration // the time until the last request is due
 }
 
 const (
-	// abortWindow is the number of seconds, after the warm-up, for which Load.AbortOn is evaluated.
+	// abortWindow is the number of the most recent seconds over which Load.AbortOn is evaluated. Seconds of
+	// the warm-up do not count.
 	abortWindow = 5
-	// Above these shares of the requests of a second, Options.Warn is called.
+	// Options.Warn is called if a larger share of a second's requests is answered with 429, or fails.
 	warnLimited = 0.1
 	warnFailed  = 0.5
 )
 
-// watch observes a running run.
+// watch observes a run in progress.
 type watch struct {
 	tester  *Tester
 	load    *Load
@@ -111,8 +112,8 @@ func (w *watch) trouble(p *Progress) string {
 	return ""
 }
 
-// policy matches the end of a RateLimit-Policy: the burst of a limit, and the seconds in which its bucket
-// fills.
+// policy matches the end of a RateLimit-Policy header: the burst of a limit, and the number of seconds in
+// which its bucket fills.
 var policy = regexp.MustCompile(`;q=(\d{1,9});w=([1-9]\d{0,8})$`)
 
 // limit describes the rate limit that the requests exceed, and what to do.

@@ -14,19 +14,19 @@ import (
 type Comparison struct {
 	A, B    *Run
 	Changes []Change
-	// Notes are remarks that readers should know before they trust the changes.
+	// Notes are remarks that readers should consider before they trust the changes.
 	Notes []string
-	// Regression reports whether something became worse beyond the tolerance.
+	// Regression reports whether a figure became worse beyond the tolerance.
 	Regression bool
 }
 
-// Change describes the change of a figure.
+// Change describes the change in a figure.
 type Change struct {
 	Name string
 	Unit string // ms, requests/s or % (of requests)
 	A, B float64
 	// Delta is the relative change, B/A − 1. For errors it is the difference, as a share of the requests. Low
-	// and High are the ends of its 95 % confidence interval.
+	// and High are the bounds of its 95 % confidence interval.
 	Delta, Low, High float64
 	Verdict          Verdict
 }
@@ -38,7 +38,7 @@ const (
 	Worse   Verdict = "worse"   // beyond the tolerance, and not by chance
 	Better  Verdict = "better"  // likewise
 	Same    Verdict = "same"    // within the tolerance
-	Unclear Verdict = "unclear" // beyond the tolerance, but it may be chance
+	Unclear Verdict = "unclear" // beyond the tolerance, but possibly by chance
 )
 
 const (
@@ -46,10 +46,10 @@ const (
 	// minParts points is too short.
 	parts    = 10
 	minParts = 5
-	// deviations is the number of standard errors from the middle of the interval to its ends. For so few
-	// parts it covers 95 % (Student's t with 18 degrees of freedom).
+	// deviations is half the width of the confidence interval, in standard errors. With ten parts in each
+	// run, this gives a confidence of 95 % (Student's t with 18 degrees of freedom).
 	deviations = 2.1
-	// errorTolerance is the acceptable rise of the share of failed requests.
+	// errorTolerance is the acceptable increase in the share of failed requests.
 	errorTolerance = 0.001
 )
 
@@ -71,12 +71,12 @@ var figures = []figure{
 	{name: "errors", unit: "%", up: 1, of: func(s *sample) float64 { return s.failed / max(s.answered+s.failed, 1) }},
 }
 
-// Compare compares run b with run a. A change beyond tolerance (a share; 0.05 means 5 %) is a regression if
-// its confidence interval does not contain 0.
+// Compare compares run b with run a. A change for the worse beyond tolerance (a share; 0.05 means 5 %) is a
+// regression if its confidence interval does not contain 0.
 //
 // For the interval, Compare divides each run into ten parts of equal length. The more a figure varies between
-// the parts, the wider the interval is. So it covers variation within the runs, but not between runs. To
-// cover that, perform each run several times.
+// the parts, the wider the interval is. So the interval covers variation within the runs, but not between
+// runs. To see the latter, perform each run several times.
 func Compare(a, b *Run, tolerance float64) (*Comparison, error) {
 	c := &Comparison{A: a, B: b}
 	partsA, err := divide(a)
@@ -191,7 +191,8 @@ type sample struct {
 	seconds, answered, failed float64
 }
 
-// divide merges the points of a run into parts of equal length. If there are fewer points, each is a part.
+// divide merges the points of a run into parts of equal length. If there are fewer points than parts, each
+// point is a part.
 func divide(r *Run) ([]*sample, error) {
 	var points []*sample
 	for p := range r.Measured() {
@@ -240,7 +241,7 @@ func (f *figure) spread(parts []*sample) (mean, variance float64) {
 	return mean, variance
 }
 
-// Summary returns the changes in order: first the worse, then the better ones.
+// Summary returns the changes, sorted by verdict: first Worse, then Better, Unclear and Same.
 func (c *Comparison) Summary() []Change {
 	order := map[Verdict]int{Worse: 0, Better: 1, Unclear: 2, Same: 3}
 	all := slices.Clone(c.Changes)

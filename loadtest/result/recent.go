@@ -7,7 +7,8 @@ import (
 	"example.com/marketdata/loadtest/engine"
 )
 
-// ParseAbort parses an expression that Recent can evaluate during a run.
+// ParseAbort parses the expression of a threshold, and returns an error if Recent cannot evaluate it during a
+// run.
 func ParseAbort(s string) (*Assertion, error) {
 	a, err := ParseAssertion(s)
 	if err != nil {
@@ -20,8 +21,8 @@ func ParseAbort(s string) (*Assertion, error) {
 	return a, nil
 }
 
-// Recent evaluates the expression for some seconds of a running run. For the metric wrong it uses the total
-// number of wrong answers so far.
+// Recent evaluates the expression over the given seconds of a run in progress. The value of the metric
+// "wrong" is the parameter wrong, the total number of wrong answers so far.
 func (a *Assertion) Recent(seconds []*engine.Interval, wrong uint64) (Threshold, error) {
 	r, due := &Run{}, engine.NewHistogram()
 	for _, iv := range seconds {

@@ -1,5 +1,5 @@
-// Package result contains the results of runs: the figures that run.json stores, the rules for their
-// validity, thresholds, and the comparison of two runs.
+// Package result defines the results of runs: the figures that run.json stores, the rules for their validity,
+// thresholds, and the comparison of two runs.
 package result
 
 import (
@@ -24,7 +24,7 @@ import (
 
 // Format is the version of run.json that this release writes, and Kind identifies such files.
 //
-// History: version 1, November 2026, is the first.
+// Version 1 (November 2026) is the first.
 const (
 	Format = 1
 	Kind   = "loadtest-run"
@@ -35,8 +35,8 @@ const (
 //go:embed run.schema.json
 var Schema []byte
 
-// Run is the result of a run. Names that end in _ms are milliseconds, and those in _s are seconds. Rates are
-// in requests a second.
+// Run is the result of a run. JSON fields whose names end in _ms are in milliseconds, and fields whose names
+// end in _s are in seconds. Rates are in requests a second.
 type Run struct {
 	Format      int       `json:"format"`
 	Kind        string    `json:"kind"`
@@ -45,14 +45,15 @@ type Run struct {
 	Started     time.Time `json:"started"`
 	DurationS   float64   `json:"duration_s"`
 	Interrupted bool      `json:"interrupted"`
-	// Aborted describes the condition that ended the run early, and what was measured. It is empty if there
-	// is none.
+	// Aborted describes the condition that ended the run early, including the measured value. It is empty if
+	// no condition ended the run.
 	Aborted  string   `json:"aborted,omitempty"`
 	Setup    Setup    `json:"setup"`
 	Requests Requests `json:"requests"`
 	Rate     Rate     `json:"rate"`
-	// Due is the latency from when a request was due, and Service from when it was sent. In a closed loop
-	// they are equal. Lag is the difference, the send lag. Connect is how long opening connections took.
+	// Due is the latency from when a request was due, and Service the latency from when it was sent. In a
+	// closed loop they are equal. Lag is the send lag, which is the time between these two moments. Connect
+	// is how long it took to open connections.
 	Due       Latency      `json:"due"`
 	Service   Latency      `json:"service"`
 	Lag       Latency      `json:"lag"`
@@ -61,27 +62,27 @@ type Run struct {
 	Series    []Point      `json:"series"`
 	Swaps     []check.Swap `json:"swaps"`
 	Checks    check.Report `json:"checks"`
-	Streams   *Streams     `json:"streams,omitempty"` // nil if there were none
+	Streams   *Streams     `json:"streams,omitempty"` // nil if the run had no streams
 	Generator Generator    `json:"generator"`
 	Validity  Validity     `json:"validity"`
-	// Thresholds are the requested thresholds.
+	// Thresholds are the requested thresholds with their outcomes.
 	Thresholds []Threshold `json:"thresholds"`
 	// Exit is the exit status of the run.
 	Exit int `json:"exit"`
 }
 
-// Tool is the program that measured.
+// Tool identifies the version of the load tester.
 type Tool struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit"`
 	Go      string `json:"go"`
 }
 
-// Machine is the machine of the load tester.
+// Machine describes the machine on which the load tester ran.
 type Machine struct {
 	OS   string  `json:"os"`
 	Arch string  `json:"arch"`
-	CPUs float64 `json:"cpus"` // the number that the program may use
+	CPUs float64 `json:"cpus"` // the number of processors that the program may use
 }
 
 // Setup describes what was requested. It contains no keys.
@@ -95,7 +96,7 @@ type Setup struct {
 	TimeoutS    float64 `json:"timeout_s"`
 	WarmupS     float64 `json:"warmup_s"`
 	Seed        uint64  `json:"seed"`
-	// Traffic is the name of a scenario, or the source of the targets.
+	// Traffic is the name of the scenario or of the targets file, or the first target if there is no file.
 	Traffic string `json:"traffic"`
 	// TrafficDigest distinguishes scenarios or targets with the same name.
 	TrafficDigest string  `json:"traffic_digest,omitempty"`
@@ -109,9 +110,9 @@ type Requests struct {
 	Asked    uint64 `json:"asked"`
 	InTime   uint64 `json:"in_time"`
 	Sent     uint64 `json:"sent"`
-	Answered uint64 `json:"answered"` // with correct answers
+	Answered uint64 `json:"answered"` // requests that got a correct answer
 	// Failed is the number of requests without a correct answer, including Unsent. Failures contains the
-	// reasons.
+	// number of failures for each reason.
 	Failed       uint64            `json:"failed"`
 	Unsent       uint64            `json:"unsent"`
 	Waited       uint64            `json:"waited"`
@@ -158,7 +159,8 @@ type Class struct {
 	Service  Latency           `json:"service"`
 }
 
-// Point is a part of the run, usually a second. A request counts in the point in which its answer arrived.
+// Point contains the figures for a part of the run, usually a second. A request counts in the point in which
+// its answer arrived.
 type Point struct {
 	StartS    float64 `json:"start_s"`
 	EndS      float64 `json:"end_s"`
@@ -171,10 +173,10 @@ type Point struct {
 	CPUShare  float64 `json:"cpu_share"`
 }
 
-// Streams are the event streams that were open during the load, including its warm-up (package streams). Late
-// is the time from when a snapshot should become current to its event; it needs a store. Apart is the time
-// since the first event for the snapshot on any stream. Events that only state the current snapshot when a
-// stream opens count in neither.
+// Streams contains the figures of the event streams (package streams) that were open during the load,
+// including its warm-up. Late is the time from when a snapshot should become current until its event arrives;
+// it is nil without a store. Apart is the time since the first event for the snapshot arrived on any stream.
+// Neither counts events that only state the current snapshot when a stream opens.
 type Streams struct {
 	Count    int               `json:"count"`
 	Opened   uint64            `json:"opened"`
@@ -182,12 +184,12 @@ type Streams struct {
 	Failures map[string]uint64 `json:"failures"`
 	Events   uint64            `json:"events"`
 	Missed   uint64            `json:"missed"`
-	Early    uint64            `json:"early"` // events before their time; they count as 0 in Late
+	Early    uint64            `json:"early"` // events before their snapshot was due, which count as 0 in Late
 	Late     *Latency          `json:"late,omitempty"`
 	Apart    Latency           `json:"apart"`
 }
 
-// Hold adds the outcome of the event streams to the run, and their wrong events to the findings.
+// Hold adds the figures of the event streams to the run, and adds wrong events to its findings.
 func (r *Run) Hold(s *streams.Result) error {
 	if s.Count == 0 {
 		return nil
@@ -216,10 +218,10 @@ func (r *Run) Hold(s *streams.Result) error {
 	return nil
 }
 
-// Generator describes what the load tester itself used.
+// Generator is the processor time that the load tester itself used.
 type Generator struct {
 	CPUS     float64 `json:"cpu_s"`
-	CPUShare float64 `json:"cpu_share"` // of what it may use
+	CPUShare float64 `json:"cpu_share"` // share of the processors that it may use
 }
 
 // Validity says whether the figures are trustworthy.
@@ -234,12 +236,12 @@ func ms(ns float64) float64 { return round(ns / 1e6) }
 func round(v float64) float64 {
 	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'f', 6, 64), 64)
 	if err != nil {
-		return 0 // NaN or infinite, without samples
+		return 0 // not reached: a formatted number can be parsed
 	}
 	return r
 }
 
-// newLatency returns the figures of a histogram in nanoseconds.
+// newLatency returns the figures of a histogram whose values are nanoseconds.
 func newLatency(h *hdrhistogram.Histogram) (Latency, error) {
 	b, err := h.EncodeV2()
 	if err != nil {
@@ -255,7 +257,7 @@ func newLatency(h *hdrhistogram.Histogram) (Latency, error) {
 	return l, nil
 }
 
-// Hist returns the distribution's histogram.
+// Hist decodes the distribution's histogram.
 func (l *Latency) Hist() (*hdrhistogram.Histogram, error) {
 	h, err := hdrhistogram.Decode([]byte(l.Histogram))
 	if err != nil {
@@ -264,7 +266,7 @@ func (l *Latency) Hist() (*hdrhistogram.Histogram, error) {
 	return h, nil
 }
 
-// New makes a result and judges its validity.
+// New returns the result of a run. It judges the validity without thresholds; see Judge.
 func New(setup Setup, tool Tool, e *engine.Result, c *check.Report) (*Run, error) {
 	r := &Run{
 		Format: Format, Kind: Kind, Tool: tool, Machine: Machine{runtime.GOOS, runtime.GOARCH, e.CPUs},
@@ -361,8 +363,8 @@ func (r *Run) checks(c *check.Report, start time.Time) {
 	}
 }
 
-// Measured yields the points that were measured completely. It skips those before the end of the warm-up, and
-// the rest after the last interval, which is short and may be empty.
+// Measured yields the complete points after the warm-up. It skips points that start during the warm-up, and a
+// last point that is too short to be compared with the others.
 func (r *Run) Measured() iter.Seq[*Point] {
 	return func(yield func(*Point) bool) {
 		for i := range r.Series {
@@ -375,8 +377,8 @@ func (r *Run) Measured() iter.Seq[*Point] {
 	}
 }
 
-// Errors returns the share of the requested requests that failed, including wrong answers that were found
-// later.
+// Errors returns the share of the due requests that failed. It includes wrong answers that were found only
+// after they had been counted as answered.
 func (r *Run) Errors() float64 {
 	if r.Requests.Asked == 0 {
 		return 0
@@ -397,7 +399,7 @@ func (r *Run) Encode() ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// Read reads a run.json.
+// Read reads and parses a run.json file.
 func Read(file string) (*Run, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -464,7 +466,7 @@ func (r *Run) HGRM() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// SortedKeys returns the keys, sorted by their counts in descending order.
+// SortedKeys returns the keys of m by descending count. Keys with equal counts are in alphabetical order.
 func SortedKeys(m map[string]uint64) []string {
 	return slices.SortedFunc(
 		maps.Keys(m), func(a, b string) int { return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b)) })

@@ -10,14 +10,15 @@ import (
 	"example.com/marketdata/loadtest/pace"
 )
 
-// Threshold is a condition on a run.
+// Threshold is a condition on a run, with its outcome.
 type Threshold struct {
 	Expression string `json:"expression"`
-	// Value is the measured value, or null without samples. Unit is ms, share, requests/s, or "" for a count.
+	// Value is the measured value, or nil if there are no samples. Unit is ms, share, requests/s, or "" for a
+	// count.
 	Value   *float64 `json:"value"`
 	Unit    string   `json:"unit"`
 	Samples int64    `json:"samples"`
-	// Pass is also false if there are no samples.
+	// Pass reports whether the condition held. It is false if there are no samples.
 	Pass bool `json:"pass"`
 }
 
@@ -43,7 +44,7 @@ type Assertion struct {
 	limit  float64
 }
 
-// assertion is [CLASS:]METRIC OP VALUE.
+// assertion matches [CLASS:]METRIC OP VALUE.
 var assertion = regexp.MustCompile(`^\s*(?:([^:<>=]+):)?\s*([a-z0-9._]+)\s*(<=|>=|==|<|>)\s*([^<>=\s]+)\s*$`)
 
 var percentile = regexp.MustCompile(`^(?:service\.|lag\.|late\.)?p(\d{1,2}(?:\.\d+)?|100)$`)
@@ -89,20 +90,20 @@ func ParseAssertion(s string) (*Assertion, error) {
 // String returns the expression.
 func (a *Assertion) String() string { return a.text }
 
-// Class returns the class that the threshold is about, or "" for all.
+// Class returns the class to which the threshold applies, or "" if it applies to all.
 func (a *Assertion) Class() string { return a.class }
 
-// FromSent reports whether the threshold is about the latency from sending, which looks too good if the load
+// FromSent reports whether the threshold is on the latency from sending, which looks too good if the load
 // tester is late.
 func (a *Assertion) FromSent() bool { return strings.HasPrefix(a.metric, "service.") }
 
-// bounds reports whether the threshold is an upper bound of a latency of requests.
+// bounds reports whether the threshold is an upper bound on the latency of requests.
 func (a *Assertion) bounds() bool {
 	m := strings.TrimPrefix(a.metric, "service.")
 	return a.op[0] == '<' && (m[0] == 'p' || m == "min" || m == "mean" || m == "max")
 }
 
-// ops are the operators in words.
+// ops contains the operators in words.
 var ops = map[string]string{"<": "below", "<=": "at most", "==": "exactly", ">=": "at least", ">": "above"}
 
 // Meaning returns the threshold in words.

@@ -8,11 +8,11 @@ import (
 
 // Beyond these limits a run has measured the load tester instead of the service.
 const (
-	minAchieved = 0.99 // of the requested rate
-	minLagMS    = 1.0  // the allowed send lag at the 99th percentile, or
-	freeLagMS   = 5.0  // if no latency is judged, or
-	maxLagShare = 0.1  // as a share of the p50 or of the strictest latency threshold; the largest of these applies
-	maxCPUShare = 0.9  // of what the load tester may use
+	minAchieved = 0.99 // share of the requested rate that must be achieved
+	minLagMS    = 1.0  // send lag that is always allowed, at the 99th percentile
+	freeLagMS   = 5.0  // the same if no threshold bounds a latency
+	maxLagShare = 0.1  // allowed send lag as a share of the p50 or of the strictest latency threshold
+	maxCPUShare = 0.9  // share of the available processor time
 )
 
 // ValidWhen describes in words when a run is valid.
@@ -36,11 +36,11 @@ func (r *Run) Judge(assertions []*Assertion) error {
 	return nil
 }
 
-// lagLimit returns the highest valid p99 of the send lag, in milliseconds. The latency from the due time
-// includes the lag, so the lag must be small compared with the figure that the run should show, which is the
-// strictest latency threshold or the p50. The lag only overstates that latency. So a threshold that held
-// would also hold without it, and a threshold that failed by more than maxLagShare failed because of the
-// service.
+// lagLimit returns the highest p99 of the send lag, in milliseconds, with which a run is valid. The latency
+// from the due time includes the lag, so the lag must be small compared with the figure of interest, which is
+// the strictest latency threshold or the p50. The lag can only make that latency look longer. So a threshold
+// that held would also hold without the lag, and a threshold that failed by more than maxLagShare failed
+// because of the service.
 func (r *Run) lagLimit() float64 {
 	strictest := math.Inf(1)
 	for _, t := range r.Thresholds {
@@ -54,10 +54,10 @@ func (r *Run) lagLimit() float64 {
 	return max(minLagMS, maxLagShare*max(r.Due.P50MS, strictest))
 }
 
-// lagMatters reports whether a late load tester can have decided the outcome. The lag only adds to the
-// latency from the due time, so a threshold on that latency that held would also hold without it. A threshold
-// on the latency from sending does not include the lag, nor the effect that bursts were spread. Without
-// thresholds, the figures themselves are the outcome.
+// lagMatters reports whether the lateness of the load tester may have decided the outcome. The lag only adds
+// to the latency from the due time, so a threshold on that latency that held would also hold without the lag.
+// The latency from sending does not include the lag, and it may look shorter because late sending spreads
+// bursts. Without thresholds, the figures themselves are the outcome.
 func (r *Run) lagMatters() bool {
 	judged := false
 	for _, t := range r.Thresholds {
@@ -71,7 +71,7 @@ func (r *Run) lagMatters() bool {
 	return !judged
 }
 
-// judge decides whether the figures are valid for the service.
+// judge decides whether the figures describe the service rather than the load tester.
 func (r *Run) judge() Validity {
 	reasons := []string{}
 	add := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }
@@ -105,5 +105,6 @@ func (r *Run) Limited() bool {
 	return !r.Validity.Valid && (r.Generator.CPUShare > maxCPUShare || r.Requests.Waited*100 <= r.Requests.Asked)
 }
 
-// KeptUp reports whether the requests were sent at the requested rate. An open loop is invalid otherwise.
+// KeptUp reports whether requests were sent at nearly the requested rate. If they were not, a run of an open
+// loop is invalid.
 func (r *Run) KeptUp() bool { return r.Rate.Achieved >= minAchieved*r.Rate.Asked }

@@ -21,7 +21,7 @@ func (r *Run) Verdict() string {
 			failed = append(failed, t.Expression+" was "+t.Measured())
 		}
 	}
-	if failed == nil && !r.Validity.Valid && !r.Limited() { // the service was too slow, so the figures are its own
+	if failed == nil && !r.Validity.Valid && !r.Limited() { // the service was too slow, not the load tester
 		failed = []string{r.Validity.Reasons[0]}
 	}
 	switch {
@@ -68,7 +68,8 @@ func (r *Run) wrong() string {
 	return "no wrong answers"
 }
 
-// mostly names the most frequent failure. For a failure by status it names the status.
+// mostly names the most frequent failure. If that is FailStatus, it names the most frequent 429 or 5xx
+// status.
 func (r *Run) mostly() string {
 	failures := SortedKeys(r.Requests.Failures)
 	if len(failures) == 0 {

@@ -1,5 +1,5 @@
-// Package streams opens event streams (INTERFACE.md, "Events") while a service is loaded, as browsers do, and
-// measures how late the events are.
+// Package streams opens event streams (INTERFACE.md, "Events") as browsers do, while a service is under load,
+// and measures how late the events arrive.
 package streams
 
 import (
@@ -39,24 +39,25 @@ type Config struct {
 // failures are those of package engine.
 const Ended engine.Failure = "ended"
 
-// Result is the result of the streams.
+// Result contains the figures of the streams of a Set.
 type Result struct {
-	Count, Open int    // the requested streams, and those open at the end
-	Opened      uint64 // how often streams were opened, including after they had ended
-	// Failures counts the reasons why streams ended or could not be opened; for a status, the reason is its
-	// number. The reason wrong means an event that INTERFACE.md does not allow, and Wrong is an example.
+	Count, Open int    // how many streams were requested, and how many were open at the end
+	Opened      uint64 // how often streams were opened or reopened
+	// Failures counts the reasons why streams ended or could not be opened. For an error status, the reason
+	// includes its number. engine.FailWrong means that a stream violated INTERFACE.md; Wrong describes an
+	// example.
 	Failures map[engine.Failure]uint64
 	Wrong    string
 	Events   uint64
-	// Missed counts the events that came only on other streams, and whose snapshot is between the last one
-	// and the next one of this stream.
+	// Missed counts the events that a stream did not receive: events that arrived on other streams for
+	// snapshots between two successive snapshots of this stream.
 	Missed uint64
-	// Early counts the events that came before their snapshot should become current, by the local clock. They
-	// count as 0 in Late.
+	// Early counts the events that arrived before their snapshot should become current, by the local clock.
+	// They count as 0 in Late.
 	Early uint64
-	// Late is the time from when a snapshot should become current to its event. It is nil without a store.
-	// Apart is the time since the first event for the snapshot on any stream. Events that only state the
-	// current snapshot when a stream opens count in neither.
+	// Late is the time from when each snapshot should become current until its event arrives. It is nil
+	// without a store. Apart is the time since the first event for the snapshot arrived on any stream.
+	// Neither counts events that only state the current snapshot when a stream opens.
 	Late, Apart *hdrhistogram.Histogram
 }
 
@@ -64,10 +65,10 @@ type Result struct {
 const Path = "/openapi/v1/events"
 
 const (
-	// silence is how long a stream may be silent. Comments come every 15 s.
+	// silence is how long a stream may be silent. The service sends a comment every 15 s.
 	silence = 40 * time.Second
-	// opening bounds the streams that are opened concurrently, and openWithin bounds the time for opening
-	// one.
+	// opening bounds the number of streams that are being opened at a time, and openWithin bounds the time
+	// that opening a stream may take.
 	opening    = 128
 	openWithin = 10 * time.Second
 	pollEvery  = 200 * time.Millisecond
@@ -86,14 +87,14 @@ type Set struct {
 
 	mu        sync.Mutex // guards all fields below
 	out       Result
-	first     map[string]time.Time   // when the first event for a snapshot came
+	first     map[string]time.Time   // when the first event for each snapshot arrived
 	known     []string               // the same snapshots, oldest first
 	due       map[string]time.Time   // when a snapshot should become current
-	undecided map[string][]time.Time // when events came, until the snapshot's time is known
+	undecided map[string][]time.Time // when events arrived for snapshots that due does not contain yet
 }
 
-// Hold opens streams, and returns when each is open or has failed once. Until Close, it reopens streams that
-// have ended.
+// Hold opens streams, and returns when each is open or has failed once. Until Close is called, the Set
+// reopens streams that have ended.
 func Hold(ctx context.Context, cfg Config) *Set {
 	ctx, stop := context.WithCancel(ctx)
 	s := &Set{
@@ -140,7 +141,8 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// poll follows the published snapshot. It tries again after an error.
+// poll records when the published snapshot should become current. It ignores errors, because the next poll
+// tries again.
 func (s *Set) poll(ctx context.Context) {
 	p, err := oracle.Published(ctx, s.cfg.Store)
 	if err != nil {
@@ -170,21 +172,21 @@ func (s *Set) late(d time.Duration) {
 	engine.Record(s.out.Late, d)
 }
 
-// stream is a stream, which one goroutine reads.
+// stream is an event stream. Only one goroutine reads it.
 type stream struct {
 	set      *Set
 	endpoint *client.Endpoint
 	key      string
 	tried    func()
 	last     string // the snapshot of the last event
-	newest   string // the newest snapshot of all its events
+	newest   string // the newest snapshot that it cannot miss any longer
 }
 
-// failure is the reason why a stream ended.
+// failure is the reason why a stream ended or could not be opened.
 type failure struct {
 	engine.Failure
 	detail string
-	after  time.Duration // when to try again
+	after  time.Duration // how long to wait before the next attempt
 }
 
 func (f *failure) Error() string { return string(f.Failure) + ": " + f.detail }
@@ -219,7 +221,7 @@ func (st *stream) run(ctx context.Context) {
 	}
 }
 
-// hold opens the stream and reads it to its end.
+// hold opens the stream and reads it until it ends.
 func (st *stream) hold(ctx context.Context) error {
 	s := st.set
 	select {
@@ -321,11 +323,11 @@ func next(r *bufio.Reader, alive func() error) (string, error) {
 	}
 }
 
-// eventData matches what may follow the time in the data of an event. Snapshots of older builders do not state
-// the number of changes.
+// eventData matches the rest of an event's data, after the snapshot time. Snapshots made by older builders do
+// not state the number of changes.
 var eventData = regexp.MustCompile(`^(,"changes":(0|[1-9][0-9]*))?\}\n$`)
 
-// event records an event that came at time at.
+// event checks and records an event that arrived at time at.
 func (st *stream) event(message string, at time.Time) error {
 	id, _, _ := strings.Cut(strings.TrimPrefix(message, "event: snapshot\nid: "), "\n")
 	rest, ok := strings.CutPrefix(message, fmt.Sprintf("event: snapshot\nid: %s\ndata: {\"snapshot_time\":%q", id, id))
@@ -349,8 +351,8 @@ func (st *stream) event(message string, at time.Time) error {
 	}
 	switch {
 	case st.last == "":
-		// The snapshot may have been current for some time. Events that came on other streams before this one
-		// opened do not count as missed.
+		// The snapshot may have been current for some time. Events that arrived on other streams before this
+		// one opened do not count as missed.
 		st.newest = max(id, s.known[len(s.known)-1])
 	case id > st.newest: // otherwise the service rolled back to it
 		from, _ := slices.BinarySearch(s.known, st.newest)
