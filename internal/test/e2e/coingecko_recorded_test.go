@@ -91,7 +91,7 @@ var differences = map[string]string{
 	"/image/thumb":                             "the large one: a snapshot keeps one size",
 	"/image/small":                             "the large one: a snapshot keeps one size",
 	"/links/homepage":                          "the first one",
-	"/web_slug":                                "the id, which is mostly the same",
+	"/web_slug":                                "the id, which is usually the same",
 	"/asset_platform_id":                       "null if there are several: a snapshot does not record the first one",
 	"/block_time_in_minutes":                   "0",
 	"/watchlist_portfolio_users":               "0",
