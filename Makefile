@@ -1,4 +1,4 @@
-# `make` prints what there is, in the order in which one needs it.
+# `make` prints a list of the targets, in the order in which you need them.
 SHELL := bash
 .DEFAULT_GOAL := help
 GO ?= go
@@ -31,7 +31,7 @@ loadtest: build ## load that stack's edges for 45 s, every answer checked; a rep
 	@$(GO) build -o bin/stack ./internal/test/stack && bin/stack --source '$(SOURCE)' loadtest $(if $(SLO),--slo '$(SLO)')
 	@$(if $(PICTURE),$(DRAW))
 
-# A window's size has a comma, which would end an argument of if.
+# The window size contains a comma, which would end an argument of if.
 DRAW = grep -q '>Held' .run/stack/report.html && $${CHROMIUM:-chromium-headless-shell} --headless --no-sandbox --hide-scrollbars \
 	--window-size=1000,716 --screenshot=loadtest/report.png file://$(CURDIR)/.run/stack/report.html
 
@@ -45,13 +45,14 @@ lint: ## gofmt, vet and staticcheck; lines of at most 120 columns, functions of 
 	cd edge/openapi/clients/mcp && $(GO) vet ./... && $(GO) tool -modfile=$(CURDIR)/go.mod staticcheck ./...
 	$(GO) test -run TestFormat ./internal/test/docs
 
-# The packages that take longest come first, so that none of them runs alone at the end. What go test
-# vets, lint has vetted.
+# The packages that take longest come first, so that none of them runs alone at the end. Lint
+# has already run the vet checks of go test.
 test: servers ## all tests, against real S3 servers too; four packages at a time, since some wait more than they compute
 	$(GO) test -vet=off -p 4 -shuffle=on -count=1 -timeout 20m $(or $(PACKAGES_$(PART)),$(SYSTEMS) ./builder/... ./...)
 	$(if $(filter units,$(PART)),,cd edge/openapi/clients/mcp && $(GO) test -vet=off -shuffle=on -count=1 ./...)
 
-# CI's jobs have them apart, PART=units and PART=systems: those start whole programs, browsers or servers.
+# CI runs these in separate jobs, PART=units and PART=systems. The packages in SYSTEMS start
+# whole programs, browsers or servers.
 SYSTEMS = ./internal/test/e2e ./edge ./internal/test/stack ./edge/web ./builder ./builder/cmd/... ./builder/upkeep \
 	./edge/openapi/clients ./internal/test/soak ./internal/test/demo ./internal/test/docs ./internal/cmdline
 PACKAGES_systems = $(SYSTEMS)
@@ -60,14 +61,17 @@ PACKAGES_units = $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(SYSTEMS) 
 servers: ## build the S3 servers that tests start (MinIO: about three minutes, once)
 	@$(GO) run ./internal/test/testserver/prepare
 
-# Not under the race detector: whole programs and servers (SYSTEMS; their packages are tested one by one),
-# what computes in one goroutine, and what only tests use. New packages are in. (The night has whole edges and builds,
+# These packages are not tested under the race detector: whole programs and servers (SYSTEMS;
+# their packages are tested individually), code that computes in one goroutine, and code that
+# only tests use. New packages are included. (The nightly run covers whole edges and builds,
 # stores in real servers, and the load tester's runs.)
 RACELESS = /(artifacts/s3store|builder/(change|files|history|ledger|market|render|transparency|source(/(coin.*|postgres|sim))?)|\
 	edge/(coding|coingecko|limit/redisstore|openapi.*|query|web)|loadtest(/(check|cmd/loadtest|oracle|pace|report|result|traffic))?|internal/(cmdline|model.*|test/.*|bench/.*)|deploy.*)$$
-# CI leaves these to the night: they are large, and what they test has one goroutine.
+# CI leaves these tests to the nightly run: they are large, and the code that they test has
+# one goroutine.
 ALONE = |CostByRowsSent|SearchRows|KeySetBounds|FullSet
-# By day, since CI has fifteen minutes: what serves and follows, and what publishes.
+# By day, only code that serves, follows snapshots or publishes is tested, because CI has
+# fifteen minutes.
 RACEDAY = ./edge/server ./edge/snapshot ./edge/shards ./edge/respcache ./edge/reply ./builder/publish
 race: ## what most goroutines share, under the race detector; at night all packages but some (RACELESS), whole programs too, and builds during others
 	$(GO) test -vet=off -race -short -shuffle=on -count=1 -skip '^Test(Share|AgainstOracle$(ALONE))$$' $(or $(RACES),$(RACEDAY)) $(RACE)
@@ -101,7 +105,7 @@ nightly: race test-long soak test-pages test-clients test-release fuzz ## all of
 
 nightly: SOAK = 1h
 nightly: RACES = $$(comm -23 <($(GO) list ./... | grep -Ev '$(subst $() ,,$(RACELESS))' | sort) <($(GO) list $(SYSTEMS) | sort))
-nightly: RACE = ./artifacts/s3store ./edge ./edge/limit/redisstore ./loadtest ./loadtest/check ./loadtest/cmd/loadtest # CI has their parts
+nightly: RACE = ./artifacts/s3store ./edge ./edge/limit/redisstore ./loadtest ./loadtest/check ./loadtest/cmd/loadtest # CI tests only parts of them
 nightly: ALONE =
 
 test-long: servers ## what tests make shorter by day: hundreds of killed builders, edges and the store killed behind HAProxy, an upgrade from 1.0.0 and back, 200 swaps and restarts, crowds, the model and all histories at length (two hours)
@@ -127,7 +131,7 @@ bench-edge: build ## what an answer costs, compared with bare fasthttp and nginx
 bench-builder: ## what a build costs at 20,000 and at 1,000,000 assets, compared with the bounds
 	@$(GO) run ./internal/bench/builder --out builder/BENCHMARKS.md && $(FIGURES)
 
-# The READMEs' figures are taken from the documents of the last whole runs.
+# The figures in the READMEs come from the documents of the last complete runs.
 FIGURES = $(GO) test -count=1 ./internal/test/docs -run TestFigures -update
 
 ##@ Release

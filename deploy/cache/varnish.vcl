@@ -8,10 +8,10 @@ vcl 4.1;
 #     -p http_req_size=64k -p http_req_hdr_len=64k -p http_max_hdr=128 \
 #     -p workspace_client=256k -p workspace_backend=256k
 #
-# The first parameter leaves codings to the edge; the second keeps API keys, also
-# those in queries, out of Varnish's log; the third is the edge's --idle-timeout; the others let heads of 32 KiB and
-# 100 lines through (INTERFACE.md, "Framing"), and larger ones as far as the edge. The
-# edges must trust Varnish's address (--trusted-proxies).
+# The first parameter leaves codings to the edge. The second keeps API keys, including those
+# in queries, out of Varnish's log. The third is the edge's --idle-timeout. The others let
+# heads of 32 KiB and 100 lines through (INTERFACE.md, "Framing"), and let the edge refuse
+# somewhat larger ones. The edges must trust Varnish's address (--trusted-proxies).
 
 import std;
 
@@ -19,17 +19,17 @@ backend edges {
     .host = "${EDGE_HOST}";
     .port = "${EDGE_PORT}";
     .first_byte_timeout = 5s;
-    .between_bytes_timeout = 40s; # of /events: a comment comes every 15
+    .between_bytes_timeout = 40s; # for /events, which sends a comment every 15 s
 }
 
-# Who may drop what is kept.
+# Clients that may drop cached answers.
 acl droppers {
     "127.0.0.1";
     "::1";
 }
 
 sub vcl_recv {
-    # A request goes through here twice: first as a question of whether its key is good
+    # Each request passes through here twice: first to check whether its key is valid
     # (Checking: yes), then as itself (no).
     if (req.restarts == 0) {
         unset req.http.Checking;
@@ -42,9 +42,9 @@ sub vcl_recv {
             return (synth(200));
         }
     }
-    # Only the edge can answer what has a pin in a header, which is in no key of the
-    # cache; preconditions; and codings with weights, which few clients send. It checks keys
-    # itself.
+    # Only the edge can answer requests that have a pin in a header, which is not part of the
+    # cache key; preconditions; or codings with weights, which few clients send. The edge
+    # checks the keys of these requests itself.
     if ((req.method != "GET" && req.method != "HEAD") ||
         req.url !~ "^/(at/[^/]+/)?openapi/v1/" || req.url ~ "^/openapi/v1/events(\?|$)" ||
         req.http.X-Snapshot-Time || !req.http.X-Api-Key ||
@@ -60,7 +60,7 @@ sub vcl_recv {
         return (hash);
     }
     unset req.http.Range;
-    # What the edge chooses where nothing is weighed (INTERFACE.md, "Codings").
+    # The coding that the edge chooses if no coding has a weight (INTERFACE.md, "Codings").
     if (req.http.Accept-Encoding ~ "(?i)(^|[, ])zstd([, ]|$)") {
         set req.http.Accept-Encoding = "zstd";
     } elsif (req.http.Accept-Encoding ~ "(?i)(^|[, ])gzip([, ]|$)") {
@@ -86,7 +86,7 @@ sub vcl_hash {
 sub vcl_backend_fetch {
     unset bereq.http.Asked;
     if (!bereq.uncacheable) {
-        # Whole answers only: with a 304 an entry would keep its old Surrogate-Key.
+        # Fetch only complete answers: after a 304, an entry would keep its old Surrogate-Key.
         unset bereq.http.If-None-Match;
         unset bereq.http.If-Modified-Since;
     }
@@ -99,9 +99,9 @@ sub vcl_backend_fetch {
 sub vcl_backend_response {
     if (beresp.http.Cache-Control !~ "^public") { # errors are no-store
         set beresp.uncacheable = true;
-        set beresp.ttl = 1s; # for so long nobody waits for another's answer
+        set beresp.ttl = 1s; # for this long, requests do not wait for each other's answers
     } elsif (bereq.http.Checking == "yes") {
-        # How much later than on the edges a key's end is in force here.
+        # How much later than on the edges the end of a key takes effect here.
         set beresp.ttl = 5s;
         set beresp.grace = 0s;
     }
@@ -113,7 +113,7 @@ sub vcl_deliver {
         set req.url = req.http.Asked;
         set req.http.Checking = "no";
         if (resp.status != 200) {
-            # Not an answer to this request: the edge tells the client itself.
+            # Do not send this answer to the client: the edge itself tells the client.
             set req.http.Checking = "refused";
         }
         return (restart);
@@ -127,10 +127,10 @@ sub vcl_deliver {
     return (deliver);
 }
 
-# What Varnish answers by itself has the envelope (INTERFACE.md, "Errors"), but not what its parser
-# refuses.
+# Errors that Varnish creates itself have the envelope (INTERFACE.md, "Errors"), except for
+# errors of its parser.
 sub vcl_synth {
-    if (resp.status != 503) { # of BAN
+    if (resp.status != 503) { # answers to BAN
         return (deliver);
     }
     set resp.http.Content-Type = "application/json";

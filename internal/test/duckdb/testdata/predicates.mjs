@@ -1,6 +1,6 @@
-// Reads questions from standard input and counts the rows of the files in a folder with ClickHouse and
-// hyparquet: once by the statistics of the files, and once by a scan that ignores them. It prints, by
-// program, a pair of counts for each question.
+// Reads questions from standard input and counts the matching rows of the files in a folder with
+// ClickHouse and hyparquet: once with the statistics of the files, and once by a scan that ignores
+// them. It prints, for each program, a pair of counts per question.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { asyncBufferFromFile, parquetQuery, parquetReadObjects } from "hyparquet";
@@ -24,8 +24,8 @@ function filter({ Column, Op, Values, Type }) {
   return { [Column]: { [operators[Op]]: values[0] } };
 }
 
-// matches reports whether a row passes a filter, by the plain rules of SQL but for nulls, which differ
-// from everything.
+// matches reports whether a row passes a filter, by the usual rules of SQL, except that a null
+// differs from everything.
 function matches(row, filter) {
   if (filter.$and) return filter.$and.every((f) => matches(row, f));
   const [path, condition] = Object.entries(filter)[0];
