@@ -67,7 +67,7 @@ func checkFold(t interface{ Fatalf(string, ...any) }, s string) {
 }
 
 func TestFoldProperties(t *testing.T) {
-	// Mostly letters with a case, as valid and as broken UTF-8.
+	// Mostly letters with a case, and also bytes that are not valid UTF-8.
 	letter := rapid.OneOf(rapid.StringOfN(rapid.RuneFrom(nil, unicode.Upper, unicode.Lower, unicode.Title), 0, 8, -1),
 		rapid.String(), rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 4), func(b []byte) string { return string(b) }),
 	)

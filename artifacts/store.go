@@ -35,7 +35,7 @@ var ErrRefused = errors.New("the store cannot do this")
 type BusyError struct {
 	// After is the pause that the store asks for, or 0 if it does not say.
 	After time.Duration
-	// Undone means that the store did nothing, so that even a swap may be retried.
+	// Undone means that the store did nothing, so even a swap may be retried.
 	Undone bool
 	Err    error
 }

@@ -47,7 +47,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// errRefused means that the condition of a write was not met, so that nothing was written.
+// errRefused means that the condition of a write was not met, so nothing was written.
 var errRefused = errors.New("refused by its condition")
 
 // The permissions that requests need.

@@ -184,7 +184,8 @@ func AppendWide(dst []byte, neg bool, u *uint256.Int, decimals int) []byte {
 	return appendPoint(dst, []byte(u.Dec()), decimals)
 }
 
-// appendPoint appends an integer's digits with a decimal point before the last decimals digits.
+// appendPoint appends an integer's digits and inserts a decimal point. decimals is the number of
+// digits after the point.
 func appendPoint(dst, digits []byte, decimals int) []byte {
 	end, whole := len(digits), len(digits)-decimals
 	for end > max(whole, 0) && digits[end-1] == '0' {
