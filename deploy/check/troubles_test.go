@@ -371,7 +371,7 @@ var troubles = []trouble{
 		},
 		alerts: []string{"EdgeClockWrong"},
 		shows:  "ahead of this machine's clock",
-		pages:  map[string]string{"EdgeClockWrong": "an age below zero: the snapshot is of a time to come"},
+		pages:  map[string]string{"EdgeClockWrong": "an age below zero: the snapshot's time is in the future"},
 	},
 	{
 		name: "the builder is killed", still: true, minutes: 40,
@@ -384,7 +384,7 @@ var troubles = []trouble{
 		},
 		alerts: []string{"BuilderDown", "EdgeSnapshotOld", "EdgesAllOld"},
 		pages: map[string]string{
-			"BuilderDown": "Start it", "EdgesAllOld": "BuilderDown, or no series of a builder at all: it is dead"},
+			"BuilderDown": "Start it", "EdgesAllOld": "BuilderDown, or no builder series at all: the builder is dead"},
 	},
 	{
 		name: "the feed stands still", still: true, fresh: true, minutes: 7,
@@ -582,7 +582,7 @@ var troubles = []trouble{
 		},
 		alerts: []string{"BuilderRatesOld"},
 		shows:  "part=exchange_rates.*status 403",
-		pages:  map[string]string{"BuilderRatesOld": "off by what currencies have moved since"},
+		pages:  map[string]string{"BuilderRatesOld": "wrong by as much as exchange rates have moved since"},
 	},
 	{
 		name: "the provider is slow", fresh: true, minutes: 13, stretch: 100,
