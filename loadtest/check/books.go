@@ -8,9 +8,9 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// placeBook remembers the place of each row in the listings of snapshots. In a snapshot each place has one
-// row and each row has one place, on whatever pages the listing is read. So it detects a row that is on two
-// pages.
+// placeBook remembers the position of each row in the listings of snapshots. In a snapshot's listing, each
+// position has one row and each row has one position, whatever the size of the pages. So placeBook detects a
+// row that is on two pages.
 type placeBook struct {
 	mu       sync.Mutex
 	listings map[string]*places
@@ -23,7 +23,7 @@ type places struct {
 	place map[int64]int64 // by id
 }
 
-// maxPlaces bounds the places remembered over all listings. Further places are not checked.
+// maxPlaces bounds the number of positions remembered over all listings. Further positions are not checked.
 const maxPlaces = 4 << 20
 
 func (b *placeBook) check(an *answer, q *model.Query, rows []*model.Row, total int64) string {
@@ -62,7 +62,7 @@ func (b *placeBook) check(an *answer, q *model.Query, rows []*model.Row, total i
 
 func bodyHash(b []byte) xxh3.Uint128 { return xxh3.Hash128(b) }
 
-// tagBook remembers the body for each entity tag.
+// tagBook remembers the hash of the body for each entity tag, and the tag for each hash.
 type tagBook struct {
 	mu     sync.Mutex
 	bodies map[string]xxh3.Uint128
@@ -101,7 +101,7 @@ func (b *tagBook) check(an *answer, plain []byte) string {
 	return ""
 }
 
-// bodyOf returns the body that belongs to a tag, if the tag was seen.
+// bodyOf returns the hash of the body that belongs to a tag, if the tag has been seen.
 func (b *tagBook) bodyOf(tag string) (xxh3.Uint128, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 type Expect uint8
 
 const (
-	// Any means that the expected answer is unknown. Below /openapi/v1/ the interface decides. Elsewhere any
-	// status below 400 is correct.
+	// Any means that the expected answer is unknown. Under /openapi/v1/, the interface determines the correct
+	// answer. For other paths, any status below 400 is correct.
 	Any Expect = iota
 	// Success means 200, or 304 for a conditional request.
 	Success
@@ -39,7 +39,7 @@ type Ask struct {
 	Head   bool
 	Expect Expect
 	// Pin is the value of X-Snapshot-Time, Tag of If-None-Match, Accept of Accept-Encoding, and ID of
-	// X-Request-Id. An empty value was not sent.
+	// X-Request-Id. An empty value means that the field was not sent.
 	Pin, Tag, Accept, ID []byte
 }
 
@@ -296,8 +296,8 @@ func validID(id []byte) bool {
 	return true
 }
 
-// newID reports whether id was not seen earlier, as far as it is remembered. The Checker remembers one id in
-// eight, selected by its value. So it still detects a service that repeats ids, at an eighth of the cost.
+// newID reports whether id is new, as far as the Checker remembers ids. It remembers one id in eight,
+// selected by its value. So it still detects a service that repeats ids, at an eighth of the cost.
 func (c *Checker) newID(id []byte) bool {
 	h := xxh3.Hash(id)
 	if h>>61 != 0 {
@@ -423,7 +423,7 @@ func (c *Checker) judge(an *answer) bool {
 // Wrong returns the number of wrong answers that were found after the engine had counted them as answered.
 func (c *Checker) Wrong() uint64 { return c.findings.later.Load() }
 
-// Policy returns the RateLimit-Policy of the first 429, or "" if there was none.
+// Policy returns the RateLimit-Policy of the first answer with status 429, or "" if there was none.
 func (c *Checker) Policy() string {
 	if p := c.policy.Load(); p != nil {
 		return *p
@@ -433,17 +433,18 @@ func (c *Checker) Policy() string {
 
 // Report contains the findings of a Checker, as run.json stores them.
 type Report struct {
-	// Checked answers were hashed, and Skipped ones were not because of Share. Distinct answers were
-	// examined.
+	// Checked is the number of answers that were hashed, and Skipped the number of answers that were not
+	// hashed because of Share. Distinct is the number of distinct answers, each of which was examined.
 	Checked  uint64 `json:"checked"`
 	Skipped  uint64 `json:"skipped"`
 	Distinct uint64 `json:"distinct"`
 	// Compared is the number of distinct answers that were compared with the oracle's. Uncompared is the
-	// number of those for which the snapshot could not be read.
+	// number of distinct answers whose snapshot could not be read, or that were not examined.
 	Compared   uint64 `json:"compared"`
 	Uncompared uint64 `json:"uncompared"`
-	// Wrong is the number of wrong answers. What the checks return counts only those found after the engine
-	// had counted them as answered; a result of a run counts every wrong answer.
+	// Wrong is the number of wrong answers. In the report of Finish, it counts only the wrong answers that
+	// were found after the engine had counted them as answered. In the result of a run, it counts all of
+	// them.
 	Wrong uint64 `json:"wrong"`
 	// OracleError is the reason why snapshots could not be read, or "".
 	OracleError string    `json:"oracle_error,omitempty"`
@@ -451,9 +452,9 @@ type Report struct {
 	Swaps       []Swap    `json:"-"`
 }
 
-// Finish examines the remaining answers and returns the report. Answer must not be called during it or after
-// it. If progress is not nil, Finish sometimes calls it with the number of remaining examinations. When ctx
-// is done, the rest remains unexamined and counts as Uncompared.
+// Finish examines the remaining answers and returns the report. Answer must not be called during or after
+// Finish. If progress is not nil, Finish calls it a few times a second with the number of answers that
+// remain. When ctx is done, the rest remains unexamined and counts as Uncompared.
 func (c *Checker) Finish(ctx context.Context, progress func(left int)) *Report {
 	close(c.wake)
 	close(c.queue)

@@ -15,8 +15,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// errorKeys are the code and message_key of each error status (INTERFACE.md, "Errors"). The two kinds of 404
-// are missing.
+// errorKeys are the code and message_key of each error status (INTERFACE.md, "Errors"). Status 404 is
+// missing, because it has two message keys.
 var errorKeys = map[int]string{
 	400: `"code":40000,"message_key":"BAD_REQUEST"`, 401: `"code":40100,"message_key":"UNAUTHORIZED"`,
 	405: `"code":40500,"message_key":"METHOD_NOT_ALLOWED"`,
@@ -25,7 +25,7 @@ var errorKeys = map[int]string{
 	431: `"code":43100,"message_key":"HEADERS_TOO_LARGE"`,
 }
 
-// examination examines one distinct answer. An empty detail means that it is right.
+// examination examines one distinct answer. An empty detail means that the answer is correct.
 func (c *Checker) examination(an *answer) (Kind, string) {
 	q, refusal := model.Parse(an.ask)
 	if refusal == nil && an.pin != "" && !model.IsSnapshotTime(an.pin) {
@@ -147,7 +147,7 @@ func (c *Checker) structure(an *answer, q *model.Query, plain []byte) (Kind, str
 		Result struct {
 			Items []json.RawMessage `json:"items"`
 			Total int64             `json:"total"`
-			// Of /global:
+			// Only the result of /global has these fields:
 			MarketCap string    `json:"total_market_cap"`
 			Volume    string    `json:"total_volume_24h"`
 			Change    *string   `json:"total_market_cap_change_percentage_24h"`
@@ -206,7 +206,7 @@ func (c *Checker) structure(an *answer, q *model.Query, plain []byte) (Kind, str
 	}
 	for _, f := range q.Filters {
 		if (f.Name == "category" || f.Name == "chain") && !q.Tails {
-			continue // the items do not show the sort key
+			continue // the items show their groups only with fields=groups
 		}
 		if i := slices.IndexFunc(rows, func(r *model.Row) bool { return !f.Matches(r) }); i >= 0 {
 			return Filter,

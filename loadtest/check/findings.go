@@ -22,14 +22,14 @@ const (
 	Paging   Kind = "paging"   // page, total, total_page and the number of items disagree
 	Order    Kind = "order"    // items are not in the requested order
 	Filter   Kind = "filter"   // an item does not match the filter
-	Repeat   Kind = "repeat"   // a row has two places in a snapshot's listing
+	Repeat   Kind = "repeat"   // a row has two positions in a snapshot's listing
 	Tag      Kind = "tag"      // different bodies have equal entity tags, or equal bodies have different ones
 	Oracle   Kind = "oracle"   // the bytes differ from those that the snapshot gives
 	Stream   Kind = "stream"   // a stream sent a forbidden event
 	Snapshot Kind = "snapshot" // the snapshot itself violates the interface
 )
 
-// Finding is a kind of wrong answer, with the number of distinct ones and some examples.
+// Finding is a kind of wrong answer, with the number of distinct ones and a few examples.
 type Finding struct {
 	Kind     Kind      `json:"kind"`
 	Count    uint64    `json:"count"`
@@ -102,7 +102,7 @@ type Swap struct {
 	Moment
 }
 
-// maxSwaps bounds the snapshots that a run distinguishes.
+// maxSwaps bounds the number of snapshots that a run distinguishes.
 const maxSwaps = 10000
 
 type swapList struct {
@@ -111,7 +111,7 @@ type swapList struct {
 	seen   []Swap
 }
 
-// add reports whether the snapshot is new.
+// add records a snapshot if it is new, and reports whether it did.
 func (l *swapList) add(s Swap) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,7 +119,7 @@ func (l *swapList) add(s Swap) bool {
 		return false
 	}
 	l.seen = append(l.seen, s)
-	if latest := l.latest.Load(); latest == nil || s.Snapshot > *latest { // the format sorts as text
+	if latest := l.latest.Load(); latest == nil || s.Snapshot > *latest { // times in this format sort as text
 		l.latest.Store(&s.Snapshot)
 	}
 	return true

@@ -51,7 +51,7 @@ const (
 func newJudge(store artifacts.Reader) *judge {
 	j := &judge{store: store, manifests: map[string]*manifestEntry{}}
 	j.ctx, j.cancel = context.WithCancel(context.Background())
-	j.readChange() // an edge may use this record for a while after it was replaced
+	j.readChange() // an edge may still use this record for a while after it has been replaced
 	return j
 }
 
@@ -164,7 +164,7 @@ func (j *judge) readChange() {
 }
 
 // bodies returns the correct answers to a query. For /global there is one for each change record, because an
-// edge gets the newest record slightly later.
+// edge reads a new record with some delay.
 func (j *judge) bodies(s *oracle.Snapshot, q *model.Query) []model.Answer {
 	if q.Endpoint != "global" {
 		return []model.Answer{s.Answer(q, nil)}

@@ -138,9 +138,9 @@ func (c *Conn) Close() {
 // Do sends req, a complete request, and returns its answer, which is valid until the next call. head reports
 // whether the method is HEAD.
 //
-// A server may close an idle connection at the same time as a request is sent on it. So if a connection that
-// was used earlier ends before the first byte of the answer, Do sends the request once more on a new
-// connection, as browsers do, and sets Response.Retried.
+// A server may close an idle connection just as a request is sent on it. So if a connection that was used
+// earlier ends before the first byte of the answer, Do sends the request once more on a new connection, as
+// browsers do, and sets Response.Retried.
 func (c *Conn) Do(ctx context.Context, req []byte, head bool) (*Response, error) {
 	limit := time.Now().Add(c.Timeout)
 	for retried := false; ; retried = true {
@@ -287,7 +287,7 @@ func (c *Conn) readHead(at int) (int, error) {
 		if c.w-at > maxHead {
 			return 0, fmt.Errorf("%w: head over %d bytes", ErrTooLarge, maxHead)
 		}
-		// The end may begin in the bytes read so far.
+		// The empty line may begin in the bytes read so far.
 		from = max(at, c.w-3)
 		if err := c.fill(); err != nil {
 			return 0, err

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Response is an answer. Its bytes belong to the connection.
+// Response is an answer. Its bytes are valid until the connection's next request.
 type Response struct {
 	Status int
 	Fields []Field
@@ -34,7 +34,7 @@ func (r *Response) Get(name string) []byte {
 	return nil
 }
 
-// Count returns the number of fields with a name.
+// Count returns the number of header fields with the given name, which is case-insensitive.
 func (r *Response) Count(name string) int {
 	n := 0
 	for i := range r.Fields {
@@ -85,7 +85,7 @@ func headEnd(b []byte, from int) int {
 func (r *Response) parse(head []byte) error {
 	*r = Response{Fields: r.Fields[:0], length: -1}
 	line, rest := cutLine(head)
-	// The reason may be missing, and so may the space before it.
+	// The reason phrase may be missing, and so may the space before it.
 	if len(line) < 12 || string(line[:7]) != "HTTP/1." || line[7] != '0' && line[7] != '1' || line[8] != ' ' ||
 		len(line) > 12 && line[12] != ' ' {
 		return fmt.Errorf("%w: status line %.80q", ErrMalformed, line)

@@ -37,8 +37,8 @@ type Session interface {
 	Answer(resp *client.Response) Verdict
 }
 
-// Observer is a Session that is also told why its last request got no answer. The error wraps one of the
-// errors of package client.
+// Observer is implemented by a Session that wants to know why its last request got no answer. The error wraps
+// one of the errors of package client.
 type Observer interface{ Failed(err error) }
 
 // Request is a request to send.
@@ -79,7 +79,7 @@ type Config struct {
 	Timeout time.Duration
 	// Warmup is the time at the start during which requests are not counted.
 	Warmup time.Duration
-	// Tick, if not nil, is called after each second.
+	// Tick, if not nil, is called at the end of each second.
 	Tick func(*Interval)
 }
 
@@ -145,7 +145,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	return r.result(ctx.Err() != nil), nil
 }
 
-// run is the state of a Run.
+// run is the state of one call of Run.
 type run struct {
 	cfg    Config
 	length time.Duration
@@ -214,8 +214,8 @@ func (r *run) open(ctx context.Context) error {
 
 func (p *pool) dispatch(ctx context.Context, k uint64, sleep *sleeper) {
 	r := p.run
-	// Requests that still wait for a connection at the end of the schedule get as long as an answer may take.
-	// The rest is never sent.
+	// Requests that still wait for a connection at the end of the schedule may wait for one more Timeout.
+	// Requests that get no connection by then are never sent.
 	drain, cancel := context.WithDeadline(ctx, r.start.Add(r.length+r.cfg.Timeout))
 	defer cancel()
 	defer context.AfterFunc(drain, sleep.wake)()
@@ -326,7 +326,8 @@ func (r *run) closed(ctx context.Context) {
 	all.Wait()
 }
 
-// The pause after a connection could not be opened. Without it the closed loop would spin.
+// Bounds of the pause after a failed attempt to open a connection. Without a pause, the closed loop would
+// spin.
 const (
 	minBackoff = 10 * time.Millisecond
 	maxBackoff = time.Second

@@ -29,8 +29,8 @@ func Record(h *hdrhistogram.Histogram, d time.Duration) {
 // Failure is the reason why a request got no correct answer.
 type Failure string
 
-// The failures of a request. The first five are those of package client. FailStatus is an answer that reports
-// a failure of the service.
+// The failures of a request. The first five correspond to the errors of package client. FailStatus is an
+// answer that reports a failure of the service.
 const (
 	FailConnect   Failure = "connect"
 	FailTimeout   Failure = "timeout"
@@ -63,8 +63,8 @@ type ClassResult struct {
 	Failures map[Failure]uint64
 	Statuses map[int]uint64
 	// Due and Service are the latencies in nanoseconds, from when a request was due and from when it was
-	// sent. They include the answers that were not Unexpected. They also include the requests that timed out,
-	// with the time until then, because a server that leaves some requests unanswered would otherwise look
+	// sent. They include all answers except Unexpected ones. They also include requests that timed out, with
+	// the time until the timeout, because a server that leaves some requests unanswered would otherwise look
 	// better.
 	Due, Service *hdrhistogram.Histogram
 }
@@ -74,17 +74,18 @@ type ClassResult struct {
 type Interval struct {
 	Start, End time.Duration
 	Sent       uint64 // requests that were sent and are finished, with any outcome
-	Answered   uint64 // the part of them with a correct answer
+	Answered   uint64 // those of them that got a correct answer
 	Failed     uint64
-	Limited    uint64 // the part of them with a 429
+	Limited    uint64 // those of them that were answered with 429
 	Read       uint64 // bytes
 	Due        *hdrhistogram.Histogram
-	// LagP99 is the value of a second or, for a longer interval, the largest of its seconds.
+	// LagP99 is the p99 of the send lag. For an interval of several seconds, it is the largest p99 of a
+	// second.
 	LagP99 time.Duration
-	// CPU is the processor time that the process used, as a share of what it may use.
+	// CPU is the processor time that the process used, as a share of the time that it may use.
 	CPU float64
-	// Classes are counts since the end of the warm-up, without latencies. Err is the reason why a request had
-	// no answer, or nil. Both are only available during Config.Tick.
+	// Classes contains the counts since the end of the warm-up, without latencies. Err is the reason why one
+	// of the interval's requests got no answer, or nil. Both are only available during Config.Tick.
 	Classes []ClassResult
 	Err     error
 }
@@ -203,7 +204,7 @@ func newRecorder(classes []string) *recorder {
 	return r
 }
 
-// shard returns the shard for another worker.
+// shard returns the shard for a new worker.
 func (r *recorder) shard() *shard {
 	return r.shards[int(r.given.Add(1)-1)%len(r.shards)]
 }
@@ -223,8 +224,8 @@ func (s *shard) opened(d time.Duration) {
 	Record(s.connect, d)
 }
 
-// record records an outcome. length is the end of the schedule. During the warm-up an outcome counts only in
-// its interval.
+// record records an outcome. length is the end of the schedule. counted is false for requests of the warm-up,
+// which count only in their intervals.
 func (s *shard) record(o *outcome, length time.Duration, counted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -280,14 +281,14 @@ func (s *shard) count(o *outcome, length time.Duration, measured bool) {
 	}
 }
 
-// cut ends the current interval.
+// cut ends the current interval and returns it.
 func (r *recorder) cut(now time.Duration, cpus float64) *Interval {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	sum := newWindow()
 	for i, s := range r.shards {
-		// Merging would take long enough to affect the send lag. So the shard gets its other window, and this
-		// one is read without a lock.
+		// Merging under the lock would take long enough to affect the send lag. So give the shard its other
+		// window, and read this one without the lock.
 		s.mu.Lock()
 		full := s.now
 		s.now = r.next[i]
@@ -307,8 +308,8 @@ func (r *recorder) cut(now time.Duration, cpus float64) *Interval {
 	return iv
 }
 
-// keep adds an interval to the series, as a new element or to the last one. It is called after Tick, which
-// may keep the interval.
+// keep adds an interval to the series, as a new element or to the last one. It does not change iv, because
+// Tick may have kept it.
 func (r *recorder) keep(iv *Interval, begin bool) {
 	if begin {
 		kept := *iv

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sleeper waits with a timer file. The runtime's own timers may end a short sleep up to a millisecond late if
-// the process is otherwise idle, since its poller counts in milliseconds. A timer file is an event like data
-// on a socket, and wakes the poller on time.
+// sleeper waits with a timer file descriptor (timerfd). The runtime's own timers may end a short sleep up to
+// a millisecond late if the process is otherwise idle, since its poller counts in milliseconds. The expiry of
+// a timer file descriptor is an event like data on a socket, and wakes the poller on time.
 type sleeper struct {
 	f  *os.File
 	fd int

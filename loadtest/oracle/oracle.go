@@ -30,8 +30,8 @@ type Snapshot struct {
 
 const maxFaults = 20
 
-// Load reads and decodes the snapshot of a manifest. An error means that something could not be read. Rows
-// that violate the interface are Faults.
+// Load reads and decodes the snapshot of a manifest. An error means that something could not be read. Faults
+// describes rows that violate the interface.
 func Load(ctx context.Context, store artifacts.Reader, m *artifacts.Manifest) (*Snapshot, error) {
 	s := &Snapshot{Snapshot: &model.Snapshot{
 		Time: m.Time, Database: m.Database, Lists: map[string][]model.Row{},
@@ -98,7 +98,8 @@ func read(ctx context.Context, store artifacts.Reader, v *artifacts.View) (all [
 	return all, nil
 }
 
-// list makes the rows of a listing. The rows of markets consist of quotes, which must be read already.
+// list adds the rows of a listing to s. It completes the rows of markets with the quotes, which must have
+// been read before.
 func (s *Snapshot) list(name string, shards []*artifacts.Shard) {
 	at := 0
 	for _, shard := range shards {
@@ -145,7 +146,8 @@ func Published(ctx context.Context, store artifacts.Reader) (*artifacts.Pointer,
 	return artifacts.ParsePointer(b)
 }
 
-// FindManifest returns the manifest of the snapshot of time t. The published manifest must list it or be it.
+// FindManifest returns the manifest of the snapshot of time t. It must be the published manifest, or the
+// published manifest must list it.
 func FindManifest(ctx context.Context, store artifacts.Reader, t time.Time) (*artifacts.Manifest, error) {
 	p, err := Published(ctx, store)
 	if err != nil {

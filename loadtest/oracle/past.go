@@ -18,7 +18,7 @@ type pastRow struct {
 	Candles []*[6]*string `json:"candles"`
 }
 
-// past adds candles, and prices at a time, from the blocks of a snapshot.
+// past adds the candles and past figures from the blocks of a snapshot to s.
 func (s *Snapshot) past(ctx context.Context, store artifacts.Reader, m *artifacts.Manifest) error {
 	s.Past = &model.Past{}
 	for i := range artifacts.PastIntervals {

@@ -14,7 +14,7 @@ import (
 // MaxRate is the highest rate of a stage, in requests a second.
 const MaxRate = 10_000_000
 
-// Rate is a rate in requests a second. Its text may end in k for thousand or M for million.
+// Rate is a rate in requests a second. Its text form may end in k for thousand or M for million.
 type Rate float64
 
 // UnmarshalText parses a text such as 500, 5k, 1.5k or 2M, optionally followed by /s.
@@ -152,7 +152,7 @@ type Arrivals string
 const (
 	// Uniform arrivals are equally spaced.
 	Uniform Arrivals = "uniform"
-	// Poisson arrivals are independent of each other, like those of many clients. Their distances are
+	// Poisson arrivals are independent of each other, like those of many clients. The times between them are
 	// exponentially distributed.
 	Poisson Arrivals = "poisson"
 )
@@ -161,8 +161,8 @@ const (
 type Schedule struct {
 	stages  []Stage
 	rand    *rand.Rand // nil for uniform arrivals
-	reached float64    // the expected requests up to the next due time
-	before  float64    // the requests of the stages that have ended
+	reached float64    // the expected number of requests up to the next due time
+	before  float64    // the expected number of requests in the stages that have ended
 	start   time.Duration
 }
 

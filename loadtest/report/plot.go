@@ -109,7 +109,7 @@ type mark struct {
 	title string
 }
 
-// slot is a part of the x axis that shows its values when a pointer is over it.
+// slot is a part of the x axis that shows its values when the mouse pointer is over it.
 type slot struct {
 	from, to float64
 	title    string

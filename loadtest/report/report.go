@@ -1,5 +1,5 @@
-// Package report draws results as a self-contained HTML file, with style sheet and drawings and without
-// scripts.
+// Package report draws results as a self-contained HTML file, which contains its style sheet and drawings,
+// and no scripts.
 package report
 
 import (
@@ -110,8 +110,7 @@ func HTML(runs ...*result.Run) ([]byte, error) {
 	return d.render()
 }
 
-// CapacityHTML draws a search: its steps and one run, which is the last one at the rate that was found, or
-// else the last of all.
+// CapacityHTML draws a search: its steps and its last run. If a capacity was found, that run was at its rate.
 func CapacityHTML(c *loadtest.Capacity) ([]byte, error) {
 	d := document{Title: "Capacity", Capacity: c}
 	if n := len(c.Tries); n > 0 {
@@ -159,7 +158,7 @@ func (d *document) render() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// warmup returns the time before which no run was measured.
+// warmup returns the end of the shortest warm-up, in seconds.
 func (d *document) warmup() float64 {
 	if len(d.Runs) == 0 {
 		return 0
@@ -200,7 +199,7 @@ var percentiles = []struct {
 	{"p50", "c1", func(l *result.Latency) float64 { return l.P50MS }},
 }
 
-// runClass returns the style of run number i if several are drawn.
+// runClass returns the style class of run number i if several runs are drawn.
 func runClass(i int) string { return fmt.Sprintf("r%d", i%4+1) }
 
 func (d *document) latencyOverTime() *plot {
@@ -249,7 +248,7 @@ func (d *document) latencyOverTime() *plot {
 // when describes the interval of a point.
 func when(p *result.Point) string { return result.Seconds(p.StartS) + " to " + result.Seconds(p.EndS) }
 
-// swaps returns marks for when snapshots were first seen, except the first one.
+// swaps returns marks for the times at which snapshots were first seen, except for the first snapshot.
 func swaps(r *result.Run) []mark {
 	var marks []mark
 	for _, s := range r.Swaps {
@@ -260,7 +259,8 @@ func swaps(r *result.Run) []mark {
 	return marks
 }
 
-// percentileCurve draws latency by percentile. The x axis is stretched so that each nine has the same width.
+// percentileCurve draws latency by percentile. The x axis is stretched so that each additional nine has the
+// same width.
 func (d *document) percentileCurve(hists [][2]*hdrhistogram.Histogram) *plot {
 	p := &plot{Title: "Latency by percentile", Note: "how long the best part of the requests took at most"}
 	nines := 3.0
@@ -285,7 +285,7 @@ func (d *document) percentileCurve(hists [][2]*hdrhistogram.Histogram) *plot {
 			if n == 0 {
 				continue
 			}
-			reach := math.Log10(n) // less than one request lies beyond it
+			reach := math.Log10(n) // fewer than one request lies beyond it
 			nines = max(nines, reach)
 			for x := 0.0; x <= reach; x += 0.05 {
 				l.x = append(l.x, x)

@@ -10,7 +10,7 @@ import (
 	"example.com/marketdata/loadtest/result"
 )
 
-// Run implements the command.
+// Run executes `loadtest capacity`.
 func (c *capacityCmd) Run(e *env) error {
 	thresholds, err := assertions(append(c.SLO, "errors<0.1%"), result.ParseAssertion)
 	if err != nil {

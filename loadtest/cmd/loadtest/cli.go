@@ -162,7 +162,7 @@ func (t *target) tester(e *env, thresholds []*result.Assertion) (*loadtest.Teste
 	return loadtest.New(e.ctx, opt)
 }
 
-// load returns the load, except for its stages.
+// load returns the load without its stages.
 func (t *target) load(closed bool) loadtest.Load {
 	l := t.Load
 	if l.Connections == 0 {
@@ -174,7 +174,7 @@ func (t *target) load(closed bool) loadtest.Load {
 	return l
 }
 
-// Run implements the command.
+// Run executes `loadtest run`.
 func (c *runCmd) Run(e *env) error {
 	load := c.load(c.Closed)
 	var err error
@@ -213,7 +213,7 @@ func (c *runCmd) Run(e *env) error {
 	return cmdline.Status(r.Exit)
 }
 
-// Run implements the command.
+// Run executes `loadtest hold`.
 func (c *holdCmd) Run(e *env) error {
 	load := c.load(false)
 	asked := c.SLO
@@ -300,7 +300,7 @@ func writeFile(e *env, name string, b []byte) error {
 	return os.WriteFile(name, b, 0o644)
 }
 
-// Run implements the command.
+// Run executes `loadtest report`.
 func (c *reportCmd) Run(e *env) error {
 	var runs []*result.Run
 	for _, name := range c.Runs {
@@ -317,7 +317,7 @@ func (c *reportCmd) Run(e *env) error {
 	return writeFile(e, c.HTML, b)
 }
 
-// Run implements the command.
+// Run executes `loadtest compare`.
 func (c *compareCmd) Run(e *env) error {
 	tolerance, err := parseShare(c.Tolerance)
 	if err != nil {
@@ -363,7 +363,7 @@ func parseShare(s string) (float64, error) {
 	return v, nil
 }
 
-// Run implements the command.
+// Run executes `loadtest scenarios`.
 func (c *scenariosCmd) Run(e *env) error {
 	for _, name := range traffic.Scenarios() {
 		s, err := traffic.LoadScenario(name)
@@ -375,7 +375,7 @@ func (c *scenariosCmd) Run(e *env) error {
 	return nil
 }
 
-// Run implements the command.
+// Run executes `loadtest schema`.
 func (c *schemaCmd) Run(e *env) error {
 	_, err := e.stdout.Write(result.Schema)
 	return err

@@ -19,8 +19,8 @@ import (
 // linePause is the shortest time between two log lines that only report progress.
 const linePause = 10 * time.Second
 
-// screen is a live line on a terminal. If the output is not a terminal, it sometimes logs the state of the
-// run. It is safe for concurrent use.
+// screen is a live line on a terminal. If the output is not a terminal, it logs the state of the run
+// periodically. It is safe for concurrent use.
 type screen struct {
 	log    *slog.Logger
 	mu     sync.Mutex
@@ -28,7 +28,7 @@ type screen struct {
 	width  int
 	shown  time.Time
 	dirty  bool
-	logged time.Duration // the time into the run of the last log line
+	logged time.Duration // how long the run had taken at the last log line
 }
 
 func newScreen(w io.Writer, log *slog.Logger) *screen {
