@@ -1,5 +1,5 @@
-// Package benchdoc writes the documents of measurements (BENCHMARKS.md). Each has one table with
-// the results of the last complete run, its date, machine, versions and command.
+// Package benchdoc writes the documents that contain benchmark results (BENCHMARKS.md). Each document has one
+// table with the results of the last complete run, and states the run's date, machine, versions and command.
 package benchdoc
 
 import (
@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Document is the document of one run. The first cell of each row is a unique name: other documents
-// quote cells by row and column (TestFigures in internal/test/docs).
+// Document is the document about one run. The first cell of each row is a unique name, because other
+// documents quote cells by row and column (TestFigures in internal/test/docs).
 type Document struct {
 	Title    string
 	Command  string   // the command that makes the document
@@ -24,7 +24,7 @@ type Document struct {
 	Rows     [][]string // each as long as Columns
 }
 
-// Markdown returns the document, as measured now on this machine.
+// Markdown returns the document's text. It states that the figures were measured today on this machine.
 func (d *Document) Markdown() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s\n\n    %s\n\nMeasured on %s: %s.\n\n%s\n\n", d.Title, d.Command,

@@ -4,13 +4,12 @@
 //	go run ./internal/bench/builder                  # 20,000 and 1,000,000 assets
 //	go run ./internal/bench/builder --assets 20000   # the small one only
 //
-// It builds a simulated market from a folder into a directory store that has the previous snapshot
-// and one in each window of change, so that every figure differs. It compares each build with a
-// lower limit: decoding the same feed with go-json, and compressing, hashing and durably writing
-// the finished objects. For each build it also makes the same build without history, in another
-// store. All builds use one core (GOMAXPROCS=1), each in its own process, one after the other. The
-// minimum of several rounds counts, which excludes most of the effects of other activity on the
-// machine.
+// It builds a simulated market from a folder into a directory store. The store has the previous snapshot and
+// one in each window of percent changes, so that the build computes all changes. It compares each build with
+// a lower limit: decoding the same feed with go-json, and compressing, hashing and durably writing the
+// finished objects. For markets of up to 20,000 assets, it also makes each build without history, in another
+// store. All builds use one core (GOMAXPROCS=1), each in its own process, one after the other. The minimum of
+// several rounds counts, which excludes most of the effects of other activity on the machine.
 package main
 
 import (
@@ -38,14 +37,14 @@ import (
 // Limits of the figures.
 const (
 	maxRatio = 2.5 // build time divided by its lower limit, at the smallest size
-	// written for one snapshot at the smallest size: 23.9 MB before /markets was added, plus 15 %
+	// bytes written for one snapshot at the smallest size: the 23.9 MB before /markets was added, plus 15 %
 	maxBytes    = 27_500_000
 	maxMemory   = 4 << 30 // peak resident memory, at any size
 	maxObjects  = 2500    // objects put for one snapshot, at any size
 	maxManifest = 4 << 20 // bytes, at any size
 	maxHistory  = .15     // additional time that history takes, at the smallest size
 	maxPoints   = .25     // additional bytes that history writes
-	maxGrowth   = 1.5     // time per asset at the largest size, divided by that at the smallest
+	maxGrowth   = 1.5     // time per asset at the largest size, divided by the time at the smallest
 )
 
 // childEnv is an environment variable that makes this program run one stage. Its value is JSON.
@@ -57,7 +56,7 @@ const (
 	stageFloor = "floor"
 )
 
-// figures are the measurements of one size.
+// figures contains the measurements of one size of market.
 type figures struct {
 	name   string
 	beside *figures // figures of the smallest market, measured in the same rounds
@@ -76,9 +75,9 @@ type figures struct {
 	Objects  int
 	Bytes    int64
 	Manifest int64
-	Memory   int64 // peak, bytes
-	// Builds is the number of builds. The others are the bytes written in total with history, for
-	// history alone, and in total without history.
+	Memory   int64 // peak, in bytes
+	// Builds is the number of builds with history. The other fields are the total bytes that all builds have
+	// written: with history, for history alone, and without history.
 	Builds, AllBytes, History, PlainBytes int64
 }
 
@@ -208,7 +207,7 @@ func (s *size) measure(rounds int, beside *size) error {
 	return nil
 }
 
-// round measures one round.
+// round makes a feed, measures each kind of build, and measures the floor.
 func (s *size) round(step func()) error {
 	if err := s.stage(stageFeed, 0); err != nil {
 		return err
@@ -224,12 +223,12 @@ func (s *size) round(step func()) error {
 		return err
 	}
 	step()
-	slices.Reverse(s.builds) // The order matters, because the second build may be slower or faster.
+	slices.Reverse(s.builds) // Alternate the order, because the second build may be slower or faster than the first.
 	s.Round++
 	return nil
 }
 
-// stage runs one stage in its own process, as a command would.
+// stage runs one stage in its own process, as the builder's commands run.
 func (s *size) stage(name string, history int) error {
 	s.Stage, s.bench.History = name, history
 	task, err := json.Marshal(s.bench)
@@ -257,7 +256,8 @@ func (s *size) stage(name string, history int) error {
 	return nil
 }
 
-// take keeps a round's better figures, or the worse ones where these are bounded.
+// take merges the figures of a stage. It keeps the shorter times, but the larger counts and sizes, because
+// these have limits.
 func (f *figures) take(now *figures) {
 	f.AllBytes += now.AllBytes
 	f.History += now.History
@@ -284,8 +284,8 @@ func (f *figures) take(now *figures) {
 	}
 }
 
-// longer and more are the shares by which history lengthens a build and increases what it writes;
-// writes is that increase in bytes a build.
+// longer returns the share by which history lengthens a build, and more the share by which history increases
+// the bytes that it writes. writes returns that increase in bytes a build.
 func (f *figures) longer() float64 {
 	slices.Sort(f.ratios)
 	return f.ratios[len(f.ratios)/2] - 1
@@ -304,8 +304,8 @@ midnight" is the worst build of 36 days: it adds a point to every window's last 
 
 A live source's answers, a store behind a network, and more than one core were not measured.`
 
-// report shows every figure and whether its bound was kept, and writes the
-// document to the file out unless that is empty.
+// report prints every figure and whether its bound was kept. It writes the document to the file out unless
+// out is empty.
 func report(all []*figures, rounds int, out string) error {
 	d := benchdoc.Document{Title: "What a build costs", Command: "make bench-builder",
 		Method: fmt.Sprintf(method, rounds, largeRounds), Columns: []string{"what"}}
@@ -325,7 +325,7 @@ func report(all []*figures, rounds int, out string) error {
 	}
 	small, large := all[0], all[len(all)-1]
 	beside := cmp.Or(large.beside, small)
-	// A large market has the same history as the small one, which costs no more.
+	// A large market has history for as many assets as the small one, so its history may not cost more.
 	mostTime, mostWritten := maxHistory*float64(beside.Plain.Wall.Milliseconds()),
 		maxPoints*float64(small.PlainBytes)/float64(small.Builds)
 	row("floor: decode the feed", "", ms(func(f *figures) took { return f.Decode }))

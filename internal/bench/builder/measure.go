@@ -28,23 +28,24 @@ import (
 	gojson "github.com/goccy/go-json"
 )
 
-// Round 0 takes place at start, or at midnight, which ends a block of 1y. The other rounds follow
-// it.
+// Round 0 is at start, or at midnight, when a block of the window 1y becomes full. Each later round is ten
+// minutes after the one before.
 var (
 	start    = time.Date(2026, 11, 21, 7, 20, 0, 0, time.UTC)
 	midnight = time.Date(2026, 11, 14, 0, 0, 0, 0, time.UTC)
-	// past has a snapshot in each window of change and, for 24h, the points of the block.
+	// past contains the ages of the earlier snapshots at round 0, one in each of the longer windows of
+	// percent changes.
 	past = []time.Duration{
 		364 * 24 * time.Hour, 89 * 24 * time.Hour, 29 * 24 * time.Hour, 6 * 24 * time.Hour, 23 * time.Hour,
 		11 * time.Hour, 5 * time.Hour,
 	}
 )
 
-// fullPast is the size of the largest market whose past has all points of the last blocks of
+// fullPast is the number of assets of the largest market whose past has all points of the last blocks of
 // history.
 const fullPast = 20_000
 
-// times returns the times of the past, in order.
+// times returns the times of the past snapshots, in order.
 func (b *bench) times() []time.Time {
 	first := b.time(0)
 	var times []time.Time
@@ -53,7 +54,7 @@ func (b *bench) times() []time.Time {
 	}
 	for i := range artifacts.HistoryWindows {
 		w := &artifacts.HistoryWindows[i]
-		// Without history, too, the past has half of the points of a block of the shortest window.
+		// Even without history, the past has eight snapshots at the step of the shortest window.
 		for n := range time.Duration(b.Points) {
 			if b.History > 0 && b.Assets <= fullPast || w.Step == artifacts.Step && n < 8 {
 				times = append(times, first.Add(-artifacts.Step).Truncate(w.Step).Add(-n*w.Step))
@@ -68,13 +69,13 @@ func (b *bench) time(round int) time.Time {
 	return b.First.Add(time.Duration(round) * artifacts.Step)
 }
 
-// bench is one stage of one round, which runs in its own process.
+// bench describes one stage of one round. The stage runs in its own process.
 type bench struct {
 	Stage         string
 	Assets, Round int
 	History       int       // number of assets with history; 0 means the store without it
 	First         time.Time // the time of round 0
-	Points        int       // number of points that the past has in each window, those of a whole block
+	Points        int       // number of points of the past in each window: as many as in a full block
 	Dir, Profile  string
 	f             figures
 }
@@ -161,7 +162,7 @@ func (b *bench) makeFeed(ctx context.Context) error {
 	return source.Write(ctx, b.feed(), files, nil)
 }
 
-// measured times f.
+// measured calls f and returns the time that it took.
 func measured(f func() error) (took, error) {
 	cpu, wall := cpuTime(), time.Now()
 	err := f()
@@ -194,7 +195,7 @@ func (b *bench) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// floor needs to know what this build has written.
+	// List the objects before the build, because floor needs to know which ones the build has written.
 	list, err := keys(ctx, store)
 	if err != nil {
 		return err
@@ -408,14 +409,14 @@ func decodeFile[Row any](dir, name string) error {
 	lines.Buffer(nil, source.MaxLine)
 	for lines.Scan() {
 		var row Row
-		// A row that a builder would set aside costs the same.
+		// Ignore errors: rows that a builder would set aside cost the same.
 		_ = gojson.Unmarshal(lines.Bytes(), &row)
 	}
 	return lines.Err()
 }
 
-// historyObjects returns the objects that the published snapshot keeps for history: the objects of the views of
-// history, and those of the points that the ledger keeps for them.
+// historyObjects returns the objects that the published snapshot keeps for history: the objects of the views
+// of history, and the objects of the points that the ledger keeps for these views.
 func historyObjects(ctx context.Context, r artifacts.Reader) (map[artifacts.Ref]bool, error) {
 	p, err := oracle.Published(ctx, r)
 	if err != nil {

@@ -66,7 +66,7 @@ func (c *bareCmd) Run(context.Context) error {
 				ctx.Response.SetBodyRaw(body)
 				return
 			}
-			// Skip the next copy in memory: the processor has prefetched it.
+			// Do not send the copy that is next in memory, because the processor may have prefetched it.
 			ctx.Response.SetBodyRaw(bodies[turn.Add(1)*7919%uint32(c.Copies)])
 		},
 	}

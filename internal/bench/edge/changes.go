@@ -10,7 +10,7 @@ import (
 
 const (
 	changes     = "/openapi/v1/changes"
-	changesDays = 28 // with one snapshot each; the changes of 30 days are kept
+	changesDays = 28 // days with one snapshot each; the builder keeps the changes of 30 days
 	changesRows = 20 // per page
 )
 
@@ -63,8 +63,8 @@ func (b *bench) changes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Each time of the first day gives the same changes, since its only snapshot is at the day's beginning,
-	// and makes a request new.
+	// Every time on the first day selects the same changes, because the day's only snapshot is at its start.
+	// So the random time makes the request new without changing its answer.
 	pages := func(dst []byte, rnd *rand.Rand) []byte {
 		return fmt.Appendf(dst, changes+"?limit=%d&since=%d&offset=%d",
 			changesRows, list.Result.Since.Unix()+rnd.Int64N(80_000), rnd.IntN(offsets))
@@ -84,8 +84,8 @@ func (b *bench) changes(ctx context.Context) error {
 	return nil
 }
 
-// quotesOfSize returns the request for the shortest page of quotes whose body has at least that many
-// bytes, and the number of its rows.
+// quotesOfSize returns the request for the shortest page of quotes whose body has at least the given number
+// of bytes, and the number of its rows.
 func (b *bench) quotesOfSize(s *server, bytes int) (rows int, page string, err error) {
 	for rows = 1; rows <= 100; rows++ {
 		page = fmt.Sprintf(quotes+"?limit=%d", rows)

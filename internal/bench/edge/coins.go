@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// coins compares answers of the CoinGecko-compatible API with answers of our own API that find as
-// many rows.
+// coins compares answers of the CoinGecko-compatible API with similar answers of our own API.
 func (b *bench) coins(ctx context.Context) error {
 	const prices, markets, sent, held = "new prices of ten coins in two currencies for CoinGecko's programs, compared with ten new ids",
 		"a new page of 250 coins with sparklines for CoinGecko's programs, compared with a new page of 100 quotes",
@@ -86,13 +85,14 @@ func (b *bench) coins(ctx context.Context) error {
 	return b.dearest(ctx, one, "past", kind, costlyCoins)
 }
 
-// costlyCoins returns a request for a page with sparklines that has not been requested before.
+// costlyCoins returns a random request for a page with sparklines. It is unlikely that the same page has been
+// requested before.
 func costlyCoins(rnd *rand.Rand) string {
 	path := fmt.Sprintf("/api/v3/coins/markets?vs_currency=usd&sparkline=true&per_page=%d&page=%d&order=%s"+
 		"&price_change_percentage=", 250-rnd.IntN(20), 1+rnd.IntN(3),
 		[]string{"market_cap_desc", "volume_desc", "id_asc"}[rnd.IntN(3)])
 	for _, window := range [...]string{"1h", "24h", "7d", "14d", "30d", "200d", "1y"} {
-		if rnd.IntN(2) == 0 { // so that no request is repeated
+		if rnd.IntN(2) == 0 { // so that few requests are repeated
 			path += window + ","
 		}
 	}

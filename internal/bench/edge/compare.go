@@ -25,7 +25,7 @@ type bench struct {
 	work    string
 	servers []*server
 	key     string
-	page    string // the size of the page, in words
+	page    string // describes the size of the page
 	rows    []row
 }
 
@@ -42,7 +42,7 @@ type load struct {
 	headers map[string]string
 }
 
-// figures are the result of one round of a load.
+// figures contains the results of one round of a load.
 type figures struct {
 	busy     float64       // share of the time in which the server was working
 	cpu      time.Duration // processor time of the server per request
@@ -59,7 +59,7 @@ type row struct {
 	met                    bool
 }
 
-// headline begins the names of comparisons that are also reported as answers a second.
+// headline is the prefix of the names of comparisons that are also reported as answers a second.
 const headline = "a cached page, compared with "
 
 // comparison compares the costs of two loads.
@@ -114,10 +114,10 @@ func (b *bench) compare(ctx context.Context, c comparison) error {
 	return nil
 }
 
-// saturated measures loads that keep their servers busy. A server that has to wait
-// spends more on each request, because it sleeps and wakes up. A round with such waits says more about
-// disturbances of the load than about the server, so saturated repeats it a few times. It returns the
-// round with the least waiting.
+// saturated measures loads that keep their servers busy. A server that has to wait spends more time on each
+// request, because it goes to sleep and wakes up. A round with such waits says more about disturbances of the
+// load than about the server, so saturated repeats it a few times. It returns the round with the least
+// waiting.
 func (b *bench) saturated(ctx context.Context, round int, loads ...load) (best []figures, err error) {
 	const busy, attempts = 0.95, 4
 	least := func(f []figures) float64 { return min(f[0].busy, f[1].busy) }
@@ -142,8 +142,8 @@ func median[F any, V cmp.Ordered](of []F, value func(F) V) V {
 	return v[len(v)/2]
 }
 
-// measure sends requests to the servers of loads in turn, for the time d to each, and returns the figures
-// of each load.
+// measure sends requests to the servers of the loads in turn, for a total time of d to each, and returns the
+// figures of each load.
 func (b *bench) measure(ctx context.Context, d time.Duration, seed int, loads ...load) ([]figures, error) {
 	runtime.GC() // so that no collection is necessary during the measurement
 	before := make([]time.Duration, len(loads))
@@ -181,7 +181,7 @@ func (b *bench) build(ctx context.Context, env []string, store string, assets in
 	return err
 }
 
-// market builds a simulated market into a store of its own unless the store exists. It makes a key with a
+// market builds a simulated market into a store of its own unless the store exists. It creates a key with a
 // limit that is too high to be reached, and starts an edge on the store.
 func (b *bench) market(ctx context.Context, name string, assets int, extra ...string) (*server, error) {
 	store := b.store(name)
@@ -197,7 +197,7 @@ func (b *bench) market(ctx context.Context, name string, assets int, extra ...st
 	return b.edge(ctx, name, store, extra...)
 }
 
-// newKey makes an API key in a store and returns its text.
+// newKey creates an API key in a store and returns it.
 func (b *bench) newKey(ctx context.Context, store string, flags ...string) (string, error) {
 	out, err := b.builder(ctx, nil, append(
 		[]string{"keys", "create", "--store", store, "--name", "bench", "--json"}, flags...)...)
@@ -221,7 +221,7 @@ func (b *bench) edge(ctx context.Context, name, store string, extra ...string) (
 	for deadline := time.Now().Add(10 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		res, err := capture(admin, "/status", nil)
 		if errors.Is(err, syscall.ECONNREFUSED) && !s.Ended() {
-			continue // the public listener opens before this one
+			continue // the public listener opens before the admin listener
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: %s", err, s.Tail())
@@ -257,8 +257,8 @@ func (b *bench) cached(s *server, path string) (res *response, err error) {
 
 func (b *bench) auth() map[string]string { return map[string]string{"X-Api-Key": b.key} }
 
-// filters returns filters by id, slug and symbol for up to a few thousand quotes. Each filter matches
-// one of these quotes only.
+// filters returns filters by id, slug and symbol for up to a few thousand quotes. Each filter matches only
+// one of these quotes.
 func (b *bench) filters(s *server) (filters []string, err error) {
 	times := map[string]int{}
 	for i := range 60 {
@@ -338,7 +338,7 @@ func (b *bench) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	auth := b.auth() // for this market; the markets below have their own keys
+	auth := b.auth() // for the small market; the markets of later comparisons have their own keys
 	conditional := map[string]string{"X-Api-Key": b.key, "If-None-Match": answer.Header.Get("ETag")}
 	notModified, err := capture(small.addr, page, conditional)
 	if err != nil {
@@ -370,13 +370,13 @@ func (b *bench) run(ctx context.Context) error {
 	}
 	n := thousands(cachedPages)
 	for _, c := range slices.Concat(append(list,
-		// The next two comparisons measure the cost of answers that are not in the core's own cache. The
-		// third adds the cost of finding and copying rows. The fifth measures only this cost.
+		// The next two comparisons measure the cost of answers that are not in the processor core's own
+		// cache. The third adds the cost of finding and copying rows. The fifth measures only this cost.
 		comparison{"bare fasthttp with " + n + " copies of the page in turn, compared with one", 0, bares[1], bares[0]},
 		comparison{n + " cached pages in turn, compared with one", 0, edge("many cached", somePages(most)),
 			beside("cached", always(page))},
-		// Here the cached answers have queries as long as the queries of the new ones, since a longer
-		// query costs the same whether its answer is cached or not.
+		// In comparisons with a target, the queries for cached answers are as long as the queries for new
+		// ones, because a longer query costs more whether its answer is cached or not.
 		comparison{"a new page, compared with a cached one", 1.25, fresh,
 			beside("cached", always(fmt.Sprintf(quotes+"?offset=%d&limit=20&sort=name:desc", most/2)))},
 		comparison{"a new page, compared with a cached one of a shorter query", 0, fresh,
@@ -423,7 +423,7 @@ func (b *bench) smallMarket(ctx context.Context) (one, other *server, err error)
 	return one, other, err
 }
 
-// bareKind is an answer of bare fasthttp and the request for it.
+// bareKind is an answer that bare fasthttp sends, and the request for it.
 type bareKind struct {
 	res     *response
 	copies  int
@@ -443,8 +443,8 @@ func (b *bench) bares(ctx context.Context, kinds []bareKind) (loads []load, err 
 	return loads, nil
 }
 
-// runOthers runs the benchmarks that need no other server, and then writes the report. fresh requests new
-// pages.
+// runOthers runs the benchmarks that do not need the bare servers of run, and then writes the report. fresh
+// is the load that requests new pages of the small market.
 func (b *bench) runOthers(ctx context.Context, fresh load) error {
 	runs := []func(context.Context) error{
 		b.history, b.changes, b.coins, b.searches,
@@ -476,7 +476,7 @@ func (b *bench) large(ctx context.Context, small load) error {
 	if err != nil {
 		return err
 	}
-	// Both sides get the same part of the listing, whose shards fit into the cache.
+	// Both sides request the same part of the listing, whose shards fit into the cache.
 	if err := b.compare(ctx, comparison{page, 1.15,
 		load{"edge, large market", large, small.ask, b.auth()}, small}); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 
 const (
 	floodRate    = 100 // the default limit of a key, in requests a second
-	besideRate   = 200 // of the other key, in requests a second
+	besideRate   = 200 // rate of the other key's load, in requests a second
 	floodRounds  = 5
 	floodShare   = 5 // maximum share of one core, in percent
 	minSeconds   = 9 // number of seconds that a median needs
@@ -26,9 +26,9 @@ func dearestRows(kind string) []string {
 		fmt.Sprintf("p99 at %d a second while a key asks for %s, compared with none", besideRate, kind)}
 }
 
-// dearest measures a key with the default limit that sends the most expensive requests of a kind as
-// fast as it may. It limits the share of a core that these requests take in addition to the load of
-// another key, b.key, and the latency of that key.
+// dearest measures the effect of a key with the default limit that sends the most expensive requests of a
+// kind as fast as its limit allows. One row has the share of a core that these requests add to the load of
+// another key, b.key. The other row has the latency of that other key.
 func (b *bench) dearest(ctx context.Context, s *server, store, kind string, ask func(*rand.Rand) string) error {
 	rows := dearestRows(kind)
 	share, others := rows[0], rows[1]
@@ -39,9 +39,9 @@ func (b *bench) dearest(ctx context.Context, s *server, store, kind string, ask 
 	if err != nil {
 		return err
 	}
-	// timed runs the load of the other key and returns its latencies and the share of a core that
-	// it took. It counts seconds rather than runs, because on a shared machine few runs have no
-	// slow second.
+	// timed runs the load of the other key. It returns the p99 of each second, and the share of a core that
+	// the server used. It returns seconds rather than whole runs, because on a shared machine few runs have
+	// no slow second.
 	timed := func(state string) (p99 []float64, busy float64, err error) {
 		before, err := cpu(s.worker)
 		if err != nil {
@@ -85,9 +85,9 @@ func (b *bench) dearest(ctx context.Context, s *server, store, kind string, ask 
 	return nil
 }
 
-// flood sends new, coded requests with a key at floodRate until stop is called, which returns the number
-// of answers and of refusals for the key's limit. seed must differ between floods of one edge, which
-// caches answers.
+// flood sends requests with a key at floodRate until stop is called. Each is for a new answer with a content
+// coding. stop returns how many requests were answered, and how many were refused because of the key's limit.
+// seed must differ between floods of one edge, because the edge caches answers.
 func flood(
 	ctx context.Context, addr, key string, seed uint64, ask func(*rand.Rand) string,
 ) (stop func() (found, refused int)) {
@@ -133,8 +133,8 @@ func flood(
 	}
 }
 
-// searches measures the most expensive searches: for prefixes that thousands of names share but few
-// names combine.
+// searches measures the most expensive searches. Each of their prefixes occurs in thousands of names, but few
+// names contain all of them.
 func (b *bench) searches(ctx context.Context) error {
 	const kind = "the most expensive searches"
 	if b.skipped(dearestRows(kind)...) {

@@ -18,12 +18,12 @@ import (
 
 const (
 	heldConns     = 10_000
-	streamsPerKey = 8                // the most that a key may have
+	streamsPerKey = 8                // the number of streams that a key may have on an edge
 	commentEvery  = 15 * time.Second // the interval between a stream's comments
 )
 
-// hold opens heldConns connections to an edge, reads the answer to one request on each as far as
-// read does, and waits. It reports the memory that they occupy. The connections stay open until
+// hold opens heldConns connections to an edge, sends one request on each, reads the answers with read, and
+// waits. It reports the memory that the connections occupy in the edge. The connections stay open until
 // release is called.
 func (b *bench) hold(ctx context.Context, what string, most int64, s *server, wait time.Duration,
 	request func(i int) string, read func(*http.Response) error) (release func() error, err error) {
@@ -89,9 +89,9 @@ func (b *bench) idle(ctx context.Context) error {
 	return errors.Join(err, release())
 }
 
-// streams measures the cost of open event streams: their memory, and the processor time of requests
-// while they are open. Nobody reads the streams, so that they cost no time on the core of the load;
-// they carry only short comments.
+// streams measures the cost of open event streams: their memory, and the processor time of requests while
+// they are open. Nobody reads the streams, so they cost no time on the core of the load. They carry only
+// short comments, which fit into the sockets' buffers.
 func (b *bench) streams(ctx context.Context) error {
 	count := thousands(heldConns)
 	memory, cost := "memory of "+count+" streams of events",

@@ -29,7 +29,7 @@ func (b *bench) pastMarket(ctx context.Context) (one, other *server, err error) 
 	return one, other, err
 }
 
-// history compares a year of one asset with a page of quotes of the same size.
+// history compares a year of one asset's prices with a page of quotes of the same size.
 func (b *bench) history(ctx context.Context) error {
 	const held, fresh, disk = "a cached year of one asset, compared with a cached page of its size",
 		"a new year of one asset, compared with a cached page of its size",
@@ -77,7 +77,7 @@ func (b *bench) history(ctx context.Context) error {
 	return b.dearest(ctx, one, "past", kind, fullPage)
 }
 
-// yearsOf returns an asker for a year of the given number of assets. The last id of each request
+// yearsOf returns an asker for a year's prices of the given number of assets. The last id of each request
 // belongs to no asset and makes the request new.
 func yearsOf(assets int) asker {
 	return func(dst []byte, rnd *rand.Rand) []byte {
@@ -90,9 +90,9 @@ func yearsOf(assets int) asker {
 	}
 }
 
-// yearOfCandles returns an asker for the candles of a year of one asset. If the prices of a year of
-// one asset have year bytes, assets is the number of assets whose prices have at least as many
-// bytes as these candles.
+// yearOfCandles returns an asker for a year's candles of one asset. year is the size of a year's prices of
+// one asset, in bytes. assets is the number of assets whose prices together have at least as many bytes as
+// the candles.
 func (b *bench) yearOfCandles(s *server, year int) (ask asker, assets int, err error) {
 	const path = "/openapi/v1/candles?interval=1d&window=1y&id="
 	res, err := capture(s.addr, path+"7", b.auth())
@@ -116,14 +116,14 @@ func fullPage(rnd *rand.Rand) string {
 }
 
 const (
-	diskAnswers  = 1000                 // per round, of each kind
+	diskAnswers  = 1000                 // answers of each kind in a round
 	diskRounds   = 3                    // number of rounds that a median needs
-	maxCachedP99 = 2 * time.Millisecond // maximum in a round that counts
+	maxCachedP99 = 2 * time.Millisecond // maximum p99 of cached answers in a round that counts
 )
 
-// fromDisk sends requests, one after another, to an edge that keeps almost nothing of its market in
-// memory, alternating with requests for a cached answer. The 99th percentile of the cached ones
-// shows the delays of the machine: a round in which it exceeds maxCachedP99 does not count.
+// fromDisk sends requests, one after another, to an edge that keeps almost nothing of its market in memory,
+// alternating with requests for a cached answer. The 99th percentile of the cached answers shows the delays
+// of the machine, so a round in which it exceeds maxCachedP99 does not count.
 func (b *bench) fromDisk(ctx context.Context, what, market string, ask asker, cached func() error) error {
 	if b.skipped(what) {
 		return nil

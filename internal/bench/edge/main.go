@@ -1,4 +1,4 @@
-// Command bench compares the cost of an edge's answers with the cost of the same bytes from others:
+// Command bench compares the cost of an edge's answers with the cost of the same bytes from other servers:
 // bare fasthttp writing a constant, and nginx sending a file. It is what `make bench-edge` runs.
 //
 // Every server runs as its own process, pinned to one core; the load is pinned to another. The
@@ -72,7 +72,7 @@ func (c *runCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// All threads of this process, and its children except servers.
+	// Pin all threads of this process. Its children inherit the core unless they are pinned to others.
 	if out, err := exec.Command("taskset", "-acp", strconv.Itoa(c.Client), strconv.Itoa(os.Getpid())).
 		CombinedOutput(); err != nil {
 		return fmt.Errorf("taskset: %w: %s", err, out)

@@ -17,16 +17,15 @@ import (
 	"example.com/marketdata/edge/query"
 )
 
-// side is one server and its requests. Polling sends requests on several connections and never
-// sleeps: it checks one connection after the other for an answer. A load that sleeps in epoll is
-// woken by the server's core, inside the server's write. How often depends on which of the two is
-// faster, so a slower server seems slower still. Between machines that does not happen. The load
-// tester's closed loop does sleep: over as many connections, bare fasthttp spends 17 µs of CPU time
-// on a request that costs 12 here, and the difference would be added to both sides of every
-// comparison.
+// side is one server and its load. The load sends requests on several connections and never sleeps: it checks
+// one connection after another for an answer. A load that sleeps in epoll is woken by the server's core,
+// inside the server's write. How often this happens depends on which of the two is faster, so a slower server
+// seems even slower. If the load ran on another machine, it would not happen. The load tester's closed loop
+// does sleep: over as many connections, bare fasthttp spends 17 µs of CPU time on a request that costs 12 µs
+// here, and the difference would be added to both sides of every comparison.
 //
-// Servers take turns of one slice each, so that all see the same machine: its speed may change from
-// second to second.
+// Servers take turns of one slice each, because the machine's speed may change from second to second, and
+// this change should affect all of them equally.
 type side struct {
 	ask       asker
 	tail      string // the end of every request
@@ -40,14 +39,14 @@ type side struct {
 type asker func(dst []byte, rnd *rand.Rand) []byte
 
 const (
-	// connections is how many connections the load keeps open.
+	// connections is the number of connections that the load keeps open to each server.
 	connections = 32
-	// cachedPages is how many answers somePages asks for in turn.
+	// cachedPages is the number of different pages that somePages requests.
 	cachedPages = 2000
-	// slice is how long a side is asked at a time: many times longer than its caches
-	// take to fill again.
+	// slice is how long a side receives requests in one turn. It is much longer than the time in which the
+	// processor's caches fill again.
 	slice = 25 * time.Millisecond
-	// silence is how long a server may leave all connections without an answer.
+	// silence is how long a server may send no answer on any connection.
 	silence = 10 * time.Second
 )
 
@@ -62,15 +61,15 @@ func always(path string) asker {
 	return func(b []byte, _ *rand.Rand) []byte { return append(b, path...) }
 }
 
-// pages asks for twenty rows, up to spread more or fewer, at a random place below most
-// in a random order.
+// pages returns an asker for pages of 20−spread to 20+spread rows, at a random offset below most, in a random
+// order.
 func pages(most, spread int) asker {
 	return func(b []byte, rnd *rand.Rand) []byte {
 		return listing(b, rnd.IntN(most), 20-spread+rnd.IntN(2*spread+1), sorts[rnd.IntN(len(sorts))])
 	}
 }
 
-// somePages returns an asker for a few of these pages, which are soon cached.
+// somePages returns an asker for cachedPages different pages, which the edge soon caches.
 func somePages(most int) asker {
 	return func(b []byte, rnd *rand.Rand) []byte {
 		i := rnd.IntN(cachedPages)
@@ -88,7 +87,7 @@ func marketPages(most, spread int) asker {
 	}
 }
 
-// rows asks for the row of one random id, slug or symbol. The random limit makes each request new
+// rows returns an asker for the row of one random id, slug or symbol. The random limit makes each request new
 // without changing its answer.
 func rows(filters []string) asker {
 	return func(b []byte, rnd *rand.Rand) []byte {

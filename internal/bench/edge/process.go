@@ -25,7 +25,7 @@ import (
 type server struct {
 	*local.Program
 	addr string
-	// worker is the process whose CPU time counts; nginx's is a child.
+	// worker is the process whose CPU time counts. For nginx, it is a child of the started process.
 	worker int
 }
 
@@ -47,7 +47,7 @@ func (b *bench) start(ctx context.Context, addr, program string, args ...string)
 	return s, local.AwaitListener(ctx, addr, p)
 }
 
-// stop stops the given servers, or all.
+// stop stops the given servers, or all servers if none is given.
 func (b *bench) stop(which ...*server) {
 	b.servers = slices.DeleteFunc(b.servers, func(s *server) bool {
 		stop := len(which) == 0 || slices.Contains(which, s)
@@ -58,7 +58,7 @@ func (b *bench) stop(which ...*server) {
 	})
 }
 
-// builder runs the builder on any core and returns what it prints.
+// builder runs the builder on both cores and returns its output.
 func (b *bench) builder(ctx context.Context, env []string, args ...string) ([]byte, error) {
 	return b.on(env, b.Server, b.Client).Output(ctx, "builder", args...)
 }
@@ -79,7 +79,7 @@ func (b *bench) nginx(ctx context.Context, res *response, options string) (*serv
 	for name := range res.Header {
 		switch name {
 		case "Date", "Content-Length", "Content-Type", "Connection", "Etag", "Last-Modified":
-			// nginx has its own of each, of about the same length.
+			// nginx sends its own values of these, which have about the same length.
 		default:
 			fmt.Fprintf(&headers, "      add_header %s '%s';\n", name, res.Header.Get(name))
 		}
@@ -134,10 +134,10 @@ http {
 	return s, nil
 }
 
-// cpu returns the CPU time that a process has used, user and system, threads
-// that have ended included.
+// cpu returns the CPU time that a process has used, user and system, including threads that have ended.
 func cpu(pid int) (time.Duration, error) {
-	// The clock of a process, as clock_getcpuclockid(3) composes it. /proc counts in ticks of 10 ms.
+	// Compose the id of the process's CPU clock as clock_getcpuclockid(3) does. /proc would only count ticks
+	// of 10 ms.
 	const scheduled = 2
 	var t unix.Timespec
 	if err := unix.ClockGettime(int32(^pid)<<3|scheduled, &t); err != nil {
@@ -170,7 +170,7 @@ type response struct {
 	raw, body []byte
 }
 
-// httpClient requests answers without a content coding. It uses a new connection for each.
+// httpClient requests answers without a content coding, each on a new connection.
 var httpClient = &http.Client{
 	Timeout: 20 * time.Second, Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
 
@@ -188,7 +188,7 @@ func capture(addr, path string, headers map[string]string) (*response, error) {
 		return nil, err
 	}
 	defer res.Body.Close()
-	res.Close = false // The answer will be sent on connections that stay open.
+	res.Close = false // Bare fasthttp sends this answer on connections that stay open.
 	raw, err := httputil.DumpResponse(res, true)
 	if err != nil {
 		return nil, err

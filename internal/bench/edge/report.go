@@ -38,14 +38,14 @@ func (b *bench) report() error {
 	return d.Print(b.Out)
 }
 
-// single adds a row that compare did not make, and prints it.
+// single adds a row that is not a comparison of costs, and prints it.
 func (b *bench) single(r row) {
 	b.rows = append(b.rows, r)
 	fmt.Printf("%-58s %s, target %s\n", r.what, r.measured, r.target)
 }
 
-// latency adds a row with the medians of two lists of latencies in ms, which were measured while the load
-// was on time. If one of the lists has fewer than least, the row says that the machine was busy.
+// latency adds a row with the medians of two lists of latencies in ms, which were measured while the load was
+// on time. If one of the lists has fewer than least elements, the row says that the machine was busy.
 func (b *bench) latency(r row, measured, beside []float64, least int, met func(measured, beside float64) bool) {
 	r.measured = "the machine was busy"
 	if min(len(measured), len(beside)) >= least {

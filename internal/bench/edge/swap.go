@@ -19,10 +19,10 @@ import (
 	"example.com/marketdata/loadtest/result"
 )
 
-// If the load tester was late in a run, or the machine too slow for the rate, the run says nothing about
-// the edge. Such a run is repeated. There are at most openAttempts attempts.
+// If the load tester was late in a run, or the machine was too slow for the rate, the run says nothing about
+// the edge. Such a run is repeated, with at most openAttempts attempts in total.
 const (
-	maxLagMS       = 1 // bound on the p99 of the delay of requests
+	maxLagMS       = 1 // bound on the p99 of the send lag
 	openAttempts   = 3
 	swapRounds     = 5               // at most, because each is long
 	swapLoad       = 8 * time.Second // in each of the two states of a round
@@ -97,9 +97,8 @@ func (b *bench) swaps(ctx context.Context) error {
 	return nil
 }
 
-// capacity returns a rate that the edge nearly always reaches, in requests a second: the lower
-// quartile of several measurements. On a shared machine the speed of a core may change by half within a
-// second.
+// capacity returns a rate that the edge usually reaches, in requests a second: the lower quartile of several
+// measurements. On a shared machine the speed of a core may change by half within a second.
 func (b *bench) capacity(ctx context.Context, s *server, assets int) (float64, error) {
 	var rates []float64
 	for i := range capacityRounds {
@@ -120,15 +119,15 @@ mix:
   - {endpoint: quotes, weight: 1, sorts: ["", "name:desc"]}
 `
 
-// open runs the load tester at a rate, on the same cores as this process, until a run is on time or there
-// have been that many attempts. It returns the last run. calm reports whether that run was on time.
+// open runs the load tester at a rate, on the same core as this process. It repeats the run until one is on
+// time, at most attempts times, and returns the last run. calm reports whether that run was on time.
 func (b *bench) open(ctx context.Context, s *server, rate float64, attempts int) (r result.Run, calm bool, err error) {
 	file := filepath.Join(b.work, "pages.yaml")
 	if err := os.WriteFile(file, []byte(scenario), 0o644); err != nil {
 		return r, false, err
 	}
 	for attempt := 0; attempt < attempts && !calm; attempt++ {
-		// The load tester also writes a report if the run is invalid.
+		// The load tester writes a result even if the run is invalid.
 		out, failed := b.on([]string{"GOMAXPROCS=1"}, b.Client).Output(ctx, "loadtest", "run",
 			"--url", "http://"+s.addr, "--key", b.key, "--scenario", file, "--directory-rows", "1",
 			"--rate", strconv.FormatFloat(rate, 'f', 0, 64), "--warmup", "2s", "--duration", swapLoad.String(),
@@ -145,7 +144,7 @@ func (b *bench) open(ctx context.Context, s *server, rate float64, attempts int)
 	return r, calm, nil
 }
 
-// calmSeconds returns the p99 in ms of each second of a run, except for the seconds in which the load was
+// calmSeconds returns the p99 in ms of each second of a run, except for seconds in which the load tester was
 // late.
 func calmSeconds(r *result.Run) (p99 []float64) {
 	for p := range r.Measured() {
