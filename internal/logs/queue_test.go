@@ -23,8 +23,9 @@ func (g *gate) Write(b []byte) (int, error) {
 	return g.out.Write(b)
 }
 
-// TestQueue: a writer that blocks or fails stops nobody. The lines that it did not accept are
-// counted, and their number is logged once it works again (moby issue 22502, nerdctl issue 4591).
+// TestQueue: a writer that blocks or fails never blocks the users of a Queue. The lines that it did
+// not accept are counted, and their number is logged once it works again (moby issue 22502, nerdctl
+// issue 4591).
 func TestQueue(t *testing.T) {
 	g := &gate{answers: make(chan error)}
 	before := Dropped()
