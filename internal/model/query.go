@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	maxElements = 100 // in a csv parameter
+	maxElements = 100 // in a parameter whose value is a list
 	defaultSize = 20
 	maxSize     = 100
 	maxOffset   = 100_000
