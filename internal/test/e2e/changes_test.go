@@ -106,8 +106,8 @@ type item struct {
 	Fields     map[string]struct{ New *string }
 }
 
-// replay applies changes, oldest first, to a copy. It reads from now what the changes do not
-// contain.
+// replay applies changes, oldest first, to a copy. Values that the changes do not contain come from
+// now, the current state.
 func (c copied) replay(items []item, now copied) {
 	set := func(l model.Listed, field, value string) {
 		if delete(l, field); value != "" {
