@@ -28,8 +28,8 @@ import (
 	"example.com/marketdata/internal/test/testserver"
 )
 
-// stopGrace is how long a program may take to end after it was asked to. An edge drains in less
-// time.
+// stopGrace is how long a program may take to end after it has been asked to stop. An edge drains
+// in less time.
 const stopGrace = 25 * time.Second
 
 // Machine describes where programs run and what they share. Copies may differ in Env: programs get
