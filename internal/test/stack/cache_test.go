@@ -61,7 +61,7 @@ func startFront(t *testing.T, addr, config, dir string, variables []string, prog
 	startProxy(t, addr, exec.Command(program, append(args, file)...))
 }
 
-// fronts has a function for each cache of deploy/cache that starts it in front of an edge.
+// fronts maps each cache of deploy/cache to a function that starts it in front of an edge.
 var fronts = map[string]func(f *front, dir string){
 	"nginx": func(f *front, dir string) {
 		f.addr = local.Free("127.0.0.1:18180")

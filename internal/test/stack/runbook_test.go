@@ -267,8 +267,8 @@ func (o *operator) swapped() {
 	o.must(o.whole(o.t.Context()))
 }
 
-// answers waits until so many requests in a row get a status that both edges must have given it.
-// The requests have a key, and a pin unless pin is empty.
+// answers waits until so many requests in a row receive the given status that both edges must have
+// sent it. The requests have a key, and a pin unless pin is empty.
 func (o *operator) answers(status int, key, pin string) {
 	o.t.Helper()
 	row := 0
