@@ -44,18 +44,18 @@ func newChecker(t *testing.T) *openapitest.Checker {
 	return must.Get(openapitest.New())(t)
 }
 
-// patience bounds what a test waits for; nothing should ever take that long.
+// patience bounds the time that a test waits. Nothing should ever take that long.
 const patience = 20 * time.Second
 
-// question is one request, and what a raw one sends behind its head.
+// question is a request.
 type question struct {
 	method, target string
 	header         []string // "Name: value"
 	body           string
-	half           bool // the head never ends
+	half           bool // send the request without the end of its head
 }
 
-// service is a running edge and a key for it; "": none is sent.
+// service is a running edge and a key for it. If the key is "", requests contain none.
 type service struct{ base, key string }
 
 // ask sends a request byte for byte.
@@ -80,7 +80,7 @@ func (s service) ask(t *testing.T, q question) openapitest.Answer {
 	if !q.half {
 		b.WriteString("Connection: close\r\n\r\n" + q.body)
 	}
-	// An edge that refuses a large request may close before it was all sent.
+	// An edge that rejects a large request may close the connection before the whole request has been sent.
 	_, _ = io.WriteString(conn, b.String())
 	r, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: q.method})
 	if err != nil {
@@ -101,14 +101,14 @@ func (s service) ready(t *testing.T) service {
 	return s
 }
 
-// A world is the services that the examples and the tests ask.
+// world contains the services that answer the requests of the examples and tests.
 type world struct {
-	open     service // no keys, the example market
-	keyed    service // keys, the same market
-	limited  service // a key that allows one request
-	stranger service // the keyed one, without a key
-	empty    service // before the first snapshot
-	broken   service // panics
+	open     service // needs no key; has the example market
+	keyed    service // needs a key; has the same market
+	limited  service // keyed with a key that allows one request
+	stranger service // keyed without a key
+	empty    service // has no snapshot
+	broken   service // panics on each request
 }
 
 func newWorld(t *testing.T) *world {
@@ -140,7 +140,7 @@ func startBroken(t *testing.T) string {
 
 const longAgo = "X-Snapshot-Time: 2026-11-01T00:00:00Z"
 
-// soon is a pin to the snapshot that comes next.
+// soon returns a pin to the next snapshot.
 func soon() string {
 	newest := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	if now := time.Now().UTC(); now.After(newest) {
@@ -149,8 +149,8 @@ func soon() string {
 	return "X-Snapshot-Time: " + newest.Add(artifacts.Step).Format(time.RFC3339)
 }
 
-// special tells how to get the answers that are not one GET of the example
-// market, by the name of their example.
+// special returns the service and the request for an example that is not the answer to a simple GET to
+// open.
 func (w *world) special(name string) (service, question, bool) {
 	get := question{method: "GET", target: "/openapi/v1/assets"}
 	switch name {
@@ -191,8 +191,8 @@ func (w *world) special(name string) (service, question, bool) {
 	return service{}, question{}, false
 }
 
-// TestExamples asks for the answer that each example is. With -update it writes
-// them down.
+// TestExamples requests the answer that each example shows, and compares them. With -update, it writes the
+// answers to the example files.
 func TestExamples(t *testing.T) {
 	w, c := newWorld(t), newChecker(t)
 	source := must.Get(os.ReadFile("openapi.yaml"))(t)
@@ -251,10 +251,10 @@ var endpoints = []string{
 	"assets", "quotes", "markets", "trending", "exchanges", "global", "categories", "chains", "history",
 	"candles", "prices", "search", "markets.csv", "history.csv", "candles.csv", "prices.csv", "changes"}
 
-// pinned is what stands before a path that is asked of the newest snapshot.
+// pinned is the prefix of a path with a pin to the newest snapshot.
 const pinned = "/at/20261121T120000Z"
 
-// asked is a path with what it takes at least.
+// asked returns a path with its required parameters.
 func asked(path string) string {
 	switch name := strings.TrimSuffix(path, ".csv"); {
 	case strings.HasSuffix(name, "/history"), strings.HasSuffix(name, "/candles"):
@@ -267,7 +267,7 @@ func asked(path string) string {
 	return path
 }
 
-// targets are requests to every endpoint, plain and odd.
+// targets returns valid and invalid requests to every endpoint.
 func targets() []string {
 	var all []string
 	for _, endpoint := range endpoints {
@@ -291,9 +291,8 @@ func targets() []string {
 	return all
 }
 
-// TestAnswers asks for answers of every kind, and holds each against the
-// document. At the end it looks for what the document promises and no answer
-// had: such a promise would be untested.
+// TestAnswers requests answers of every kind, and checks each against the document. At the end, it reports
+// everything in the document that no answer contained, because that would be untested.
 func TestAnswers(t *testing.T) {
 	w, c := newWorld(t), newChecker(t)
 	seen := newSeen(c)
@@ -352,7 +351,7 @@ func TestAnswers(t *testing.T) {
 		check(w.stranger, get(), 401)
 		check(w.stranger, get("X-Api-Key: "+w.keyed.key, "X-Api-Key: "+w.keyed.key), 401)
 		for check(w.limited, get(), 200, 429).Status != 429 {
-			// It may have got its token back.
+			// Its bucket may have gained the token again.
 		}
 		for at, status := range map[string]int{"20261121T115000Z": 200, "20261121T115500Z": 400,
 			"20260229T000000Z": 400, "99990101T000000Z": 400, "20200101T000000Z": 410, "2026-11-21T11:50:00Z": 200,
@@ -396,7 +395,7 @@ func TestAnswers(t *testing.T) {
 	check(w.keyed, question{method: "GET", target: "/at/" + strings.NewReplacer("-", "", ":", "").Replace(
 		strings.TrimPrefix(soon(), "X-Snapshot-Time: ")) + "/openapi/v1/chains"}, 503)
 	check(w.keyed, question{method: "GET", target: "/openapi/v1/global", half: true}, 408)
-	// Many requests from one address without a key.
+	// Send many requests without a key from one address.
 	for a := (openapitest.Answer{}); a.Status != 429; {
 		a = check(w.stranger, question{method: "GET", target: "/openapi/v1/quotes"}, 401, 429)
 	}
@@ -409,7 +408,7 @@ func TestAnswers(t *testing.T) {
 	for _, name := range []string{"global", "quotes", "markets"} {
 		check(young, question{method: "GET", target: "/openapi/v1/" + name}, 200)
 	}
-	// An edge that lets one origin in; codings; a cached answer.
+	// Check an edge that allows one origin, the codings, and a cached answer.
 	const board = "https://board.example"
 	var one service
 	for _, cfg := range []edge.Config{{CacheScope: "public"}, {
@@ -434,7 +433,7 @@ func TestAnswers(t *testing.T) {
 			seen.answer(t, question{method: "HEAD", target: "/openapi/v1/quotes"}, a)
 		}
 	}
-	// What is not on every answer of a status is looked for here.
+	// Look for headers that only some answers of a status have.
 	for name, statuses := range map[string][]string{
 		"access-control-expose-headers": {"200", "400", "500"},
 		"ratelimit":                     {"200", "304", "400", "401", "410", "429", "503"},
@@ -449,8 +448,8 @@ func TestAnswers(t *testing.T) {
 	seen.report(t)
 }
 
-// TestEvents reads the stream that is the document's example, and asks as one
-// does who may not.
+// TestEvents reads the event stream that the document shows as an example, and sends requests that are
+// rejected.
 func TestEvents(t *testing.T) {
 	w, c := newWorld(t), newChecker(t)
 	const target = "/openapi/v1/events"
@@ -482,13 +481,13 @@ func get503() question {
 	return question{method: "GET", target: "/openapi/v1/assets", header: []string{soon()}}
 }
 
-// seen remembers what answers had of what the document promises.
+// seen records which parts of the document occurred in answers.
 type seen struct {
 	c        *openapitest.Checker
 	statuses map[string]bool // by status
 	headers  map[string]bool // by status and name
 	values   map[string]bool // by schema, property and JSON type
-	enums    map[string]bool // of headers, by name and value
+	enums    map[string]bool // values of headers, by name and value
 }
 
 func newSeen(c *openapitest.Checker) *seen {
@@ -541,7 +540,7 @@ func (s *seen) walk(name string, ref *openapi3.SchemaRef, value any) {
 		for key, v := range value {
 			property := schema.Value.Properties[key]
 			if property == nil {
-				continue // Check has complained
+				continue // Check has reported it
 			}
 			kind := "some"
 			if v == nil {
@@ -557,7 +556,7 @@ func (s *seen) walk(name string, ref *openapi3.SchemaRef, value any) {
 	}
 }
 
-// report names what no answer had.
+// report reports what occurred in no answer.
 func (s *seen) report(t *testing.T) {
 	t.Helper()
 	for _, path := range s.c.Doc.Paths.InMatchingOrder() {
@@ -568,7 +567,7 @@ func (s *seen) report(t *testing.T) {
 			}
 			for name, header := range response.Value.Headers {
 				if name == "Access-Control-Expose-Headers" || strings.HasPrefix(name, "RateLimit") {
-					continue // TestAnswers looks for them
+					continue // TestAnswers checks them itself
 				}
 				if !slices.ContainsFunc(
 					codes, func(code string) bool { return s.headers[code+" "+strings.ToLower(name)] }) {
@@ -594,7 +593,7 @@ func (s *seen) reportSchema(t *testing.T, name string, ref *openapi3.SchemaRef) 
 	t.Helper()
 	for key, property := range ref.Value.Properties {
 		if slices.Contains([]string{"PathNotFound", "MethodNotAllowed", "PreconditionFailed"}, name) {
-			continue // in the default response; TestExamples has them
+			continue // part of the default response; TestExamples checks them
 		}
 		if !s.values[name+"."+key+" some"] {
 			t.Errorf("no answer had %s.%s", name, key)

@@ -18,15 +18,15 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// TestChangesElsewhere: the file of a day has the day's changes as /changes has them, oldest first, and the event
-// of a snapshot says how many changes it has.
+// TestChangesElsewhere checks that the file of a day contains the same changes as /changes, oldest first,
+// and that the event of a snapshot states its number of changes.
 func TestChangesElsewhere(t *testing.T) {
 	day := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 	store := memstore.New()
 	rows := teststore.Rows{"quotes": {}, "exchanges": {}, "categories": {}, "chains": {}}
 	for i, name := range []string{"<A>", "B", "C", "D"} {
 		rows["assets"] = append(rows["assets"], map[string]any{"key": name, "name": name, "symbol": "S", "slug": name})
-		hours := []time.Duration{22, 23, 24, 25}[i] // the first has no changes, and the last two are of the next day
+		hours := []time.Duration{22, 23, 24, 25}[i] // the first snapshot has no changes, and the last two are on the next day
 		teststore.Publish(t, store, rows, day.Add(hours*time.Hour), teststore.Files())
 	}
 	rows["assets"] = rows["assets"][2:]

@@ -50,9 +50,9 @@ func strip(node any) {
 	}
 }
 
-// TestFrozen holds the document against the copy that was frozen with v1
-// (COMPATIBILITY.md, "What is promised across versions": nothing is removed or
-// changes its type). With -freeze, additions are frozen, too.
+// TestFrozen compares the document with the copy that was frozen with v1 (COMPATIBILITY.md, "What is
+// promised across versions": nothing is removed or changes its type). With -freeze, it also freezes
+// additions.
 func TestFrozen(t *testing.T) {
 	now := current(t)
 	text, err := os.ReadFile(frozenFile)
@@ -69,11 +69,12 @@ func TestFrozen(t *testing.T) {
 	}
 }
 
-// TestFrozenNotices changes one thing of each kind, first in ways that break a
-// client and then in ways that do not.
+// TestFrozenNotices checks that breaks detects changes that break a client, and accepts changes that do
+// not.
 func TestFrozenNotices(t *testing.T) {
 	frozen := current(t)
-	// edit replaces the first text of a pair by the second, behind the others.
+	// edit finds all arguments but the last, one after another, and replaces the text found last with the
+	// last argument.
 	edit := func(find ...string) string {
 		t.Helper()
 		at := 0
@@ -134,7 +135,7 @@ func TestFrozenNotices(t *testing.T) {
 	}
 }
 
-// breaks names what a client of the frozen document would miss in the other.
+// breaks returns the differences that break a client of the frozen document.
 func breaks(t *testing.T, frozen, now string) []string {
 	t.Helper()
 	was, is := expand(t, frozen), expand(t, now)
@@ -143,8 +144,8 @@ func breaks(t *testing.T, frozen, now string) []string {
 	return slices.Sorted(maps.Keys(b.problems))
 }
 
-// expand puts what references name in their place, and leaves out components
-// but those that are named otherwise.
+// expand replaces references with what they refer to, and leaves out all components except the security
+// schemes.
 func expand(t *testing.T, text string) any {
 	t.Helper()
 	var root map[string]any
@@ -153,7 +154,7 @@ func expand(t *testing.T, text string) any {
 	put = func(node any) any {
 		switch node := node.(type) {
 		case map[string]any:
-			if ref, ok := node["$ref"].(string); ok { // other keys are prose
+			if ref, ok := node["$ref"].(string); ok { // the keys beside it are prose
 				at := any(root)
 				for name := range strings.SplitSeq(strings.TrimPrefix(ref, "#/"), "/") {
 					m, _ := at.(map[string]any)
@@ -184,8 +185,8 @@ type comparison struct{ problems map[string]bool }
 
 func (b *comparison) say(format string, args ...any) { b.problems[fmt.Sprintf(format, args...)] = true }
 
-// compare: all that was there is there and as it was; there may be more, except
-// in what a client sends (input).
+// compare checks that everything in frozen is still present and unchanged in now. There may be additions,
+// except in the parts that a client sends (input).
 func (b *comparison) compare(at string, frozen, now any, input bool) {
 	switch frozen := frozen.(type) {
 	case map[string]any:
@@ -199,7 +200,7 @@ func (b *comparison) compare(at string, frozen, now any, input bool) {
 				b.say("%s has no %s any more", at, key)
 			case key == "type" && !reflect.DeepEqual(was, is):
 				b.say("%s: the type is %v, not %v", at, is, was)
-			case !input && key == "pattern": // says what is sent now
+			case !input && key == "pattern": // describes only what the service sends now
 			// wider
 			case input && strings.HasPrefix(key, "max") && y > x, input && strings.HasPrefix(key, "min") && y < x:
 			default:
@@ -231,7 +232,7 @@ func (b *comparison) compare(at string, frozen, now any, input bool) {
 	}
 }
 
-// same reports whether there is nothing to say between two.
+// same reports whether compare finds no problem.
 func same(was, is any, input bool) bool {
 	b := comparison{problems: map[string]bool{}}
 	b.compare("", was, is, input)

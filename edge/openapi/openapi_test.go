@@ -29,7 +29,7 @@ func TestDocument(t *testing.T) {
 			t.Errorf("it begins with %.80s", text)
 		}
 		doc := must.Get(openapi3.NewLoader().LoadFromData(text))(t)
-		// Examples are validated, too.
+		// Validate also checks the examples.
 		must.OK(t, doc.Validate(context.Background()))
 		said := strings.Contains(doc.Info.Description, "Keys are requested at <"+where+">.") &&
 			strings.Contains(doc.Components.SecuritySchemes["ApiKey"].Value.Description, where)
@@ -40,12 +40,11 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// leftMark is a mark that no page has replaced. Pages may have variables of other programs.
+// leftMark matches a placeholder that no page has replaced. Pages may contain variables of other programs.
 var leftMark = regexp.MustCompile(`\$\{[a-z-]+\}`)
 
-// TestPaths finds the paths in the order of INTERFACE.md, which is that of
-// openapi.yaml, and each endpoint a second time below /at/: the same, with the time
-// in the path in place of X-Snapshot-Time.
+// TestPaths checks that the document has the paths in the order of INTERFACE.md, and each endpoint a second
+// time below /at/, with the time in the path instead of X-Snapshot-Time.
 func TestPaths(t *testing.T) {
 	text := must.Get(openapi.Document(openapi.Options{}))(t)
 	var paths []string
@@ -86,7 +85,7 @@ func TestPaths(t *testing.T) {
 		for status, want := range plain.Responses.Map() {
 			got := below.Responses.Value(status)
 			switch {
-			case endpoint == "global" && status == "404": // before the first snapshot nothing can be pinned
+			case endpoint == "global" && status == "404": // occurs only before the first snapshot, when nothing can be pinned
 			case got == nil || got.Ref != want.Ref:
 				t.Errorf("below /at/ %s is not answered by %s as elsewhere", endpoint, status)
 			case status == "200":
@@ -100,7 +99,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// refs are what parameters refer to.
+// refs returns the references of parameters.
 func refs(parameters openapi3.Parameters) (names []string) {
 	for _, p := range parameters {
 		names = append(names, p.Ref)
@@ -108,11 +107,11 @@ func refs(parameters openapi3.Parameters) (names []string) {
 	return names
 }
 
-// TestForGenerators asks of the document what generators and importers need, each from a report of one
-// that failed without it.
+// TestForGenerators checks properties of the document that generators and importers need. Each comes from a
+// report about a program that failed without it.
 func TestForGenerators(t *testing.T) {
 	w, doc := newWorld(t), newChecker(t).Doc
-	// 3x-ui 5907, fern 8807: evm_chain_id 11297108109 in an int of 32 bits.
+	// 3x-ui 5907, fern 8807: evm_chain_id 11297108109 does not fit into an int of 32 bits.
 	var root any
 	must.OK(t, json.Unmarshal(must.Get(openapi.Document(openapi.Options{}))(t), &root))
 	integers(t, "", root)
@@ -120,7 +119,8 @@ func TestForGenerators(t *testing.T) {
 		target, query, header := path, url.Values{}, []string(nil)
 		for _, ref := range item.Get.Parameters {
 			p := ref.Value
-			// koios-go-client 46, swagger-ui 9400: HTTP libraries set these, and undo what they bring about.
+			// koios-go-client 46, swagger-ui 9400: HTTP libraries set these headers themselves and handle
+			// their effects.
 			if slices.Contains([]string{"Accept", "Accept-Encoding", "If-Match", "If-Modified-Since", "If-None-Match",
 				"If-Range", "Range", "Content-Type", "Authorization"}, p.Name) {
 				t.Errorf("%s has the parameter %s", path, p.Name)
@@ -138,13 +138,14 @@ func TestForGenerators(t *testing.T) {
 				header = append(header, p.Name+": "+text)
 			}
 		}
-		// openapi-to-postman 82, insomnia 1581, hoppscotch 4852: they fill in every example, and send all.
+		// openapi-to-postman 82, insomnia 1581, hoppscotch 4852: these programs fill in every example, and
+		// send all parameters.
 		q := question{method: "HEAD", target: target + "?" + query.Encode(), header: header}
-		wantGone := strings.HasPrefix(path, "/at/") || strings.Contains(path, "/files/prices/") // a time of long ago
+		wantGone := strings.HasPrefix(path, "/at/") || strings.Contains(path, "/files/prices/") // the time of the example is long past
 		if a := w.open.ask(t, q); a.Status != 200 && !wantGone {
 			t.Errorf("%s %v: %d", q.target, header, a.Status)
 		}
-		// hindsight 4292, orval 870, axios 2359: what is no text is turned into text.
+		// hindsight 4292, orval 870, axios 2359: clients convert binary data to text.
 		for kind, content := range item.Get.Responses.Status(200).Value.Content {
 			if strings.HasPrefix(kind, "application/") && kind != "application/json" &&
 				(content.Schema == nil || content.Schema.Value.Format != "binary") {
@@ -154,7 +155,7 @@ func TestForGenerators(t *testing.T) {
 	}
 }
 
-// integers looks for schemas of integers that 32 bits may not hold.
+// integers reports schemas of integers that may not fit into 32 bits and have no format.
 func integers(t *testing.T, at string, node any) {
 	t.Helper()
 	switch node := node.(type) {

@@ -15,7 +15,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// paramCase is one value of a parameter, and whether the document takes it.
+// paramCase is a value of a parameter, and whether the document accepts it.
 type paramCase struct {
 	value string
 	valid bool
@@ -25,12 +25,12 @@ type paramCase struct {
 }
 
 var (
-	maxInt64 = big.NewInt(1).Lsh(big.NewInt(1), 63) // one above it
+	maxInt64 = big.NewInt(1).Lsh(big.NewInt(1), 63) // larger by one than the largest int64
 	minInt64 = new(big.Int).Neg(maxInt64)
 )
 
-// casesOf makes the cases of a schema: at, below and above each bound, each
-// enumerated value and one that is not, a list that is full and one too long.
+// casesOf returns the cases for a schema: values at, below and above each bound, each enumerated value and
+// an invalid one, a full list and a list that is too long.
 func casesOf(t *testing.T, p *openapi3.Parameter) []paramCase {
 	t.Helper()
 	s := p.Schema.Value
@@ -91,11 +91,11 @@ func casesOf(t *testing.T, p *openapi3.Parameter) []paramCase {
 	return nil
 }
 
-// freeText are the parameters that take any text; TestAnswers, and package server's TestRequestID and TestPin,
-// ask with them.
+// freeText lists the parameters that accept any text. TestAnswers, and TestRequestID and TestPin in package
+// server, test them.
 var freeText = []string{"X-Request-Id", "X-Snapshot-Time"}
 
-// TestParameters asks with every parameter of the document at its bounds.
+// TestParameters sends every parameter of the document with values at its bounds.
 func TestParameters(t *testing.T) {
 	w, c := newWorld(t), newChecker(t)
 	var paths []string
@@ -113,7 +113,7 @@ func TestParameters(t *testing.T) {
 		for _, ref := range operation.Parameters {
 			p := ref.Value
 			if p.In == "path" {
-				continue // TestAnswers
+				continue // TestAnswers tests it
 			}
 			cases := casesOf(t, p)
 			if len(cases) == 0 && !slices.Contains(freeText, p.Name) {
@@ -155,14 +155,15 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// sent returns a parameter of a target with what stands before it; ok is false if it is not there.
+// sent returns a parameter of a target, with the ? or & before it. ok is false if the target does not have
+// the parameter.
 func sent(target, name string) (text string, ok bool) {
 	text = regexp.MustCompile(`[?&]` + name + `=[^&]*`).FindString(target)
 	return text, text != ""
 }
 
-// TestOtherParameters sends each endpoint what only others read: it must not
-// matter.
+// TestOtherParameters sends each endpoint the parameters that only other endpoints read, which must have no
+// effect.
 func TestOtherParameters(t *testing.T) {
 	w, c := newWorld(t), newChecker(t)
 	has := map[string]map[string]bool{}
@@ -218,7 +219,7 @@ func TestSortKeys(t *testing.T) {
 	}
 }
 
-// TestErrorTable compares the table in the description with the schemas.
+// TestErrorTable compares the table of errors in the description with the schemas.
 func TestErrorTable(t *testing.T) {
 	c := newChecker(t)
 	row := regexp.MustCompile("(?m)^\\| ([0-9]{3}) \\| ([0-9]{5}) \\| `([A-Z_]+)` \\|")

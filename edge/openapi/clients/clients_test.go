@@ -1,7 +1,6 @@
-// Package clients tests the clients of this folder: each runs the cases of
-// cases.json against running edges, slow, busy and broken ones among them, and
-// all must say the same. Python and TypeScript are run by "make test-clients",
-// which installs what they need, and skipped without.
+// Package clients tests the clients in this folder. Each client runs the cases of cases.json against edges,
+// some of which are slow, busy or broken, and all must print the same results. "make test-clients" installs
+// what Python and TypeScript need; without it, the tests skip them.
 package clients
 
 import (
@@ -27,10 +26,10 @@ import (
 // required turns skipping into failing; "make test-clients" sets it.
 const required = "MARKETDATA_REQUIRE_CLIENTS"
 
-// version is that of all clients.
+// version is the version of all clients.
 const version = "1.0.0"
 
-// output is a line of a runner.
+// output is a line that a runner prints.
 type output map[string]any
 
 func TestClients(t *testing.T) {
@@ -39,7 +38,7 @@ func TestClients(t *testing.T) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	must.OK(t, decoder.Decode(&cases))
-	reference := map[string]output{} // of Go's client
+	reference := map[string]output{} // the output of the Go client
 	for _, c := range []struct {
 		name, dir string
 		command   []string
@@ -86,9 +85,8 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// check compares a runner's output with what the case wants and, for one answer,
-// its result with the edge's. Then it takes out of it what may differ between
-// two runs.
+// check compares a runner's output with what the case wants and, for a single answer, its result with the
+// edge's. Then it deletes from the output what may differ between two runs.
 func (s *front) check(t *testing.T, out output) {
 	t.Helper()
 	waited := 0.0
@@ -100,7 +98,7 @@ func (s *front) check(t *testing.T, out output) {
 		waited += wait
 		out["waits"].([]any)[i] = nil
 	}
-	// The attempts of a request are not spent in one outage of three seconds.
+	// The attempts of a request must last longer than an outage of three seconds.
 	if n := len(out["waits"].([]any)); n >= 3 && waited <= 3 {
 		t.Errorf("%s: %d waits of %v s in all", s.Name, n, waited)
 	}
@@ -137,7 +135,7 @@ func (s *front) check(t *testing.T, out output) {
 	maps.DeleteFunc(out, func(_ string, v any) bool { return v == nil })
 }
 
-// holds reports whether got has what want has; null in a list stands for any value.
+// holds reports whether got contains everything in want. null in a list of want stands for any value.
 func holds(got, want any) bool {
 	switch want := want.(type) {
 	case map[string]any:
@@ -167,15 +165,15 @@ func write(t *testing.T, path, text string) {
 	must.OK(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
-// compile makes types from the OpenAPI document, which it lints, and compiles
-// with them: test/document.ts says that the client's own types are the same. It
-// does so once.
+// compile lints the OpenAPI document, generates types from it, and compiles the TypeScript client with
+// test/document.ts, which checks that the client's own types are the same. It does so only once.
 func compile(t *testing.T) {
 	have(t, "typescript/"+modules+"tsc")
 	compileOnce.Do(func() {
 		must.OK(t, os.MkdirAll("typescript/generated", 0o755))
 		write(t, "typescript/generated/openapi.json", document(t))
-		// Fetched when it is used: with all it needs it is six times as much as the rest.
+		// npx downloads the linter when it is needed, because its dependencies are six times as large as
+		// all others.
 		execute(t, "typescript", []string{"npm_config_ignore_scripts=true"}, "npx", "--yes",
 			"@stoplight/spectral-cli@6.16.3", "lint", "--fail-severity=hint", "generated/openapi.json")
 		execute(t, "typescript", []string{"REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true"},
@@ -188,7 +186,7 @@ func compile(t *testing.T) {
 
 var compileOnce sync.Once
 
-// document is the OpenAPI document.
+// document returns the OpenAPI document.
 func document(t *testing.T) string {
 	t.Helper()
 	text := must.Get(openapi.Document(openapi.Options{}))(t)
@@ -200,11 +198,11 @@ const (
 	modules    = modulesDir + "/.bin/"
 )
 
-// python is the interpreter: $PYTHON, or python3.
+// python returns the name of the interpreter: $PYTHON, or python3.
 func python() string { return cmp.Or(os.Getenv("PYTHON"), "python3") }
 
-// have skips a test whose program, or version of it, may not be on this machine, but
-// for Go's.
+// have skips the test if it needs a program other than go and the environment does not require such tests.
+// Otherwise, it fails the test if the program is not installed.
 func have(t *testing.T, program string) {
 	t.Helper()
 	if program != "go" && os.Getenv(required) == "" {
@@ -221,7 +219,7 @@ func execute(t *testing.T, dir string, env []string, command ...string) []byte {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.WaitDelay = time.Second // for the output of its children
+	cmd.WaitDelay = time.Second // to read the output of child processes
 	var complaints bytes.Buffer
 	cmd.Dir, cmd.Env, cmd.Stderr = dir, append(os.Environ(), env...), &complaints
 	out, err := cmd.Output()
@@ -231,7 +229,8 @@ func execute(t *testing.T, dir string, env []string, command ...string) []byte {
 	return out
 }
 
-// TestTypeScriptMemory: nothing of a request stays while the signal of the client's options lives.
+// TestTypeScriptMemory checks that a request leaks no memory while the signal in the client's options
+// exists.
 func TestTypeScriptMemory(t *testing.T) {
 	compile(t)
 	out := bytes.Fields(execute(t, "typescript", nil, "node", "--expose-gc", "out/test/memory.js"))

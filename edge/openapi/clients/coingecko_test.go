@@ -25,14 +25,14 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// geckoFolder names the variable with the folder of clients that no package registry of ours has:
-// pycoingecko and coingecko-python, as their repositories are.
+// geckoFolder names the environment variable with a folder of clients that are not installed from a package
+// registry. It contains copies of the repositories of pycoingecko and coingecko-python.
 const geckoFolder = "MARKETDATA_COINGECKO_CLIENTS"
 
-// geckoEdge is an edge with the market of make run that answers programs for CoinGecko.
+// geckoEdge is an edge with the market of make run and the CoinGecko-compatible API.
 type geckoEdge struct{ base, key string }
 
-// arguments are those of the programs: the base address, the key, a coin's id, name and symbol, its
+// arguments returns the arguments of the programs: the base URL, the key, a coin's id, name and symbol, its
 // category, a platform, and the coin's address there.
 func (g *geckoEdge) arguments(base string) []string {
 	return []string{base + "/api/v3", g.key, "tether", "Tether", "USDT", "stablecoins", "ethereum",
@@ -48,7 +48,8 @@ func startGecko(t *testing.T) *geckoEdge {
 	return g
 }
 
-// get returns the edge's answer to a GET of what is below coingecko.Prefix, which is a 200.
+// get returns the body of the edge's answer to a GET of a target below coingecko.Prefix. The status must be
+// 200.
 func (g *geckoEdge) get(t *testing.T, target string) []byte {
 	t.Helper()
 	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, g.base+coingecko.Prefix+target, nil))(t)
@@ -62,8 +63,8 @@ func (g *geckoEdge) get(t *testing.T, target string) []byte {
 	return body
 }
 
-// TestCoinGeckoClients has clients that others wrote for CoinGecko ask an edge all that COINGECKO.md
-// lists. What they understood must be what the edge said.
+// TestCoinGeckoClients runs third-party clients for CoinGecko, which call all endpoints that COINGECKO.md
+// lists. What they print must equal the edge's answers.
 func TestCoinGeckoClients(t *testing.T) {
 	g := startGecko(t)
 	folder := os.Getenv(geckoFolder)
@@ -73,7 +74,7 @@ func TestCoinGeckoClients(t *testing.T) {
 		name, dir string
 		command   []string
 		known     func(got, want any) bool
-		part      bool // it does not know all paths
+		part      bool // the client does not support all paths
 	}{
 		{name: "coingecko-typescript", dir: "typescript", command: []string{"node", "out/test/coingecko.js"}},
 		{name: "coingecko-python", dir: "coingecko", command: []string{python(), "official.py"}},
@@ -115,8 +116,8 @@ func TestCoinGeckoClients(t *testing.T) {
 	}
 }
 
-// record starts a server that passes requests on to the edge. targets returns what was asked below
-// coingecko.Prefix, without keys.
+// record starts a server that forwards requests to the edge. targets returns the targets of the requests,
+// relative to coingecko.Prefix and without keys.
 func (g *geckoEdge) record(t *testing.T) (address string, targets func() []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -135,7 +136,7 @@ func (g *geckoEdge) record(t *testing.T) (address string, targets func() []strin
 
 var keyInQuery = regexp.MustCompile(`[?&]x_cg_demo_api_key=[^&]*`)
 
-// unasked returns the paths of the document, and their parameters, that no request has.
+// unasked returns the paths of the document, and their parameters, that occur in no request.
 func unasked(t *testing.T, asked []string) (missing []string) {
 	t.Helper()
 	doc := must.Get(openapi3.NewLoader().LoadFromData(coingecko.Document))(t)
@@ -166,19 +167,19 @@ func unasked(t *testing.T, asked []string) (missing []string) {
 
 var braces = regexp.MustCompile(`\{\w+\}`)
 
-// inStruct reports whether got, made of structs with numbers of 32 bits, has all of want that it has
-// fields for; the other fields are empty.
+// inStruct reports whether got contains every value of want for which its structs have a field. The structs
+// have 32-bit numbers. All other fields must be empty.
 func inStruct(got, want any) bool {
 	switch got := got.(type) {
 	case map[string]any:
 		m, _ := want.(map[string]any)
 		for _, envelope := range []string{"data", "rates"} {
 			if inner, ok := m[envelope].(map[string]any); ok && len(m) == 1 && got[envelope] == nil {
-				m = inner // go-gecko takes it off
+				m = inner // go-gecko removes the envelope
 			}
 		}
 		for name, v := range got {
-			if _, ok := m[name]; !ok { // structs take names in any case
+			if _, ok := m[name]; !ok { // structs accept names in any case
 				name = strings.ToLower(name)
 			}
 			if !inStruct(v, m[name]) {
@@ -201,8 +202,8 @@ func inStruct(got, want any) bool {
 	return got == want || got == nil || got == "" && want == nil || got == false && want == nil
 }
 
-// TestCoinGeckoRequests sends the requests that COINGECKO.md lists of other programs, and finds the
-// fields that they read in the answers.
+// TestCoinGeckoRequests sends the requests of other programs that COINGECKO.md lists, and checks that the
+// answers contain the fields that these programs read.
 func TestCoinGeckoRequests(t *testing.T) {
 	g := startGecko(t)
 	its := g.arguments("")[2:]
@@ -244,7 +245,8 @@ var (
 	codeSpan   = regexp.MustCompile("`([^`]+)`")
 )
 
-// hasField reports an object without the field; of a list, the first one.
+// hasField returns an error if an object does not have the field. For a list, it reports the first such
+// object.
 func hasField(v any, path []string, fill *strings.Replacer) error {
 	switch v := v.(type) {
 	case []any:

@@ -16,8 +16,8 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// TestDownload mirrors files through a network that breaks off every long answer. What a download
-// that was killed has left is used; what is wrong in it is found.
+// TestDownload mirrors files through a network that breaks off every long answer. A download must resume
+// from the data that a killed one has left, and must detect errors in it.
 func TestDownload(t *testing.T) {
 	have(t, python())
 	have(t, "typescript/"+modules+"tsc")
@@ -72,7 +72,7 @@ func TestDownload(t *testing.T) {
 		}
 		quotes := filepath.Join(folder, "quotes.parquet")
 		whole := must.Get(os.ReadFile(quotes))(t)
-		must.OK(t, os.WriteFile(quotes+".part", whole[:len(whole)-9], 0o600)) // as a killed one leaves it
+		must.OK(t, os.WriteFile(quotes+".part", whole[:len(whole)-9], 0o600)) // as a killed download leaves it
 		must.OK(t, os.Remove(quotes))
 		asked = 0
 		mirror()

@@ -26,48 +26,47 @@ import (
 // first is the newest snapshot of openapitest.Market.
 var first = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// testCase is one of cases.json. The runners read the fields down to Take.
+// testCase is a case in cases.json. The runners read the fields down to Take.
 type testCase struct {
 	Name    string          `json:"name"`
-	Base    *string         `json:"base"` // set here when it is missing, as is Key
+	Base    *string         `json:"base"` // set by the test if it is missing, like Key
 	Key     string          `json:"key"`
 	Call    string          `json:"call"`
-	Mode    string          `json:"mode,omitempty"`  // refresh, pages, rows; else one answer
-	Words   string          `json:"words,omitempty"` // of search
+	Mode    string          `json:"mode,omitempty"`  // refresh, pages or rows; otherwise a single answer
+	Words   string          `json:"words,omitempty"` // for search
 	Query   json.RawMessage `json:"query,omitempty"`
 	Retries *int            `json:"retries,omitempty"`
-	Take    int             `json:"take,omitempty"` // of events
+	Take    int             `json:"take,omitempty"` // for events
 
-	// Edge is the one asked: "" has openapitest.Market; "empty" nothing; "swap"
-	// publishes a second snapshot once the first answer was given, "gone" so many
-	// that the first is no longer retained; "limited" is over its limit when it is
-	// asked first, and no longer afterwards.
+	// Edge selects the edge. "" has openapitest.Market, and "empty" has no snapshot. "swap" publishes a
+	// second snapshot after the first answer, and "gone" publishes so many that the first one is no longer
+	// retained. "limited" rejects the first request because of the rate limit, but not the later ones.
 	Edge string `json:"edge,omitempty"`
-	// Network is a fault of internal/test/network.
+	// Network is the name of a fault in internal/test/network.
 	Network string `json:"network,omitempty"`
-	// Script is what happens to the requests, in order, in place of the edge's
-	// answer: "429 7" (and Retry-After), "html 502", "redirect", "cut" (half of it),
-	// "stream T …" (events, "long", "reset", "open": see stream). "" is the edge's answer, as after the last.
+	// Script lists what happens to the requests, in order, instead of the edge's answer: "429 7" (a status
+	// and Retry-After), "html 502", "redirect", "cut" (half of the answer), or "stream T …" (events,
+	// "long", "reset", "open"; see stream). "" means the edge's answer, which all requests after the last
+	// element also get.
 	Script []string `json:"script,omitempty"`
-	// Want are the fields of a runner's output that must be there, with null for
-	// a wait of any length.
+	// Want contains required fields of a runner's output. null stands for a wait of any length.
 	Want map[string]any `json:"want,omitempty"`
 }
 
-// front stands before an edge for one case, and does what the case says.
+// front forwards the requests of one case to an edge, and does what the case says.
 type front struct {
 	*testCase
 	t                *testing.T
 	edge, key, agent string
-	swap             func() // before the second request
+	swap             func() // called before the second request
 
 	mu       sync.Mutex
 	requests int
-	last     string // id of the last event sent
-	body     []byte // of the last 200 of the edge, decoded
+	last     string // the id of the last event sent
+	body     []byte // the decoded body of the edge's last answer with status 200
 }
 
-// fronts are the edges of one client's run.
+// fronts contains the edges and fronts for the run of one client.
 type fronts struct {
 	t                     *testing.T
 	server                *httptest.Server
@@ -77,7 +76,7 @@ type fronts struct {
 	agent                 string
 }
 
-// newFronts starts the edges for the runner of a language, whose requests must say so.
+// newFronts starts the edges for the runner of a language, which its requests must name in User-Agent.
 func newFronts(t *testing.T, language string) *fronts {
 	store, empty := openapitest.Market(t), memstore.New()
 	f := &fronts{
@@ -102,7 +101,7 @@ func newFronts(t *testing.T, language string) *fronts {
 	return f
 }
 
-// add starts what a case needs.
+// add starts the servers that a case needs.
 func (f *fronts) add(c testCase) {
 	s := &front{testCase: &c, t: f.t, edge: f.market, key: f.key, agent: f.agent}
 	switch c.Edge {
@@ -155,7 +154,7 @@ func (f *fronts) add(c testCase) {
 	f.cases[name] = s
 }
 
-// publish builds snapshots with assets of these ids.
+// publish builds snapshots of assets with these ids.
 func publish(t *testing.T, store artifacts.Store, ids []int, times ...time.Time) {
 	rows := map[string][]map[string]any{"quotes": nil, "exchanges": nil, "categories": nil, "chains": nil}
 	for _, id := range ids {
@@ -218,8 +217,8 @@ func (s *front) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// stream sends a stream of events, and ends it; with "open" for a last time, when
-// the client has left, with "reset" by a reset. "long" is a line of 250,000 bytes.
+// stream sends an event stream and ends it. If the last time is "open", it waits until the client has left;
+// if it is "reset", it resets the connection. "long" sends a line of 250,000 bytes.
 func (s *front) stream(w http.ResponseWriter, r *http.Request, times []string) {
 	if got := r.Header.Get("Last-Event-ID"); got != s.last {
 		s.t.Errorf("%s: Last-Event-ID %q, want %q", s.Name, got, s.last)
@@ -244,11 +243,10 @@ func (s *front) stream(w http.ResponseWriter, r *http.Request, times []string) {
 	}
 }
 
-// plain sends requests as they are, and reads answers as they come.
+// plain sends requests unchanged, and does not decompress answers.
 var plain = &http.Client{Transport: &http.Transport{DisableCompression: true}}
 
-// forward passes a request on to the edge, and its answer back; with cut half of
-// the answer.
+// forward forwards a request to the edge, and returns its answer, or half of it if cut is set.
 func (s *front) forward(w http.ResponseWriter, r *http.Request, cut bool) {
 	var res *http.Response
 	for {
@@ -299,7 +297,7 @@ func (s *front) forward(w http.ResponseWriter, r *http.Request, cut bool) {
 	}
 }
 
-// flusher passes on at once what is written, as streams need it.
+// flusher flushes each write immediately, as streams require.
 type flusher struct{ http.ResponseWriter }
 
 func (f flusher) Write(b []byte) (int, error) {

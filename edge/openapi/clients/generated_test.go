@@ -29,8 +29,8 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// asked is the query with which the programs in generated/ call an operation, and
-// its sibling below /at/.
+// asked contains the query with which the programs in generated/ call an operation and its counterpart
+// below /at/.
 var asked = map[string]string{
 	"listAssets":     "slug=bitcoin,petal&fields=links",
 	"listQuotes":     "id=1,9,12&sort=name:desc",
@@ -47,21 +47,22 @@ var asked = map[string]string{
 }
 
 const (
-	// earlier is the time that the programs ask for below /at/.
+	// earlier is the time in the programs' requests below /at/.
 	earlier = "20261121T115000Z"
-	// pin is that of a request with a header, as JavaScript writes it.
+	// pin is the time in the header of a pinned request, in JavaScript's format.
 	pin = "2026-11-21T11:00:00.000Z"
-	// day is a file of prices.
+	// day is the name of a file of prices.
 	day = "2026-11-20.parquet"
 )
 
-// npmPackages are generators and what their clients need.
+// npmPackages lists the generators, and the packages that their clients need.
 var npmPackages = []string{"@hey-api/openapi-ts@0.95.0", "@kubb/cli@4.39.3", "@kubb/core@4.39.3",
 	"@kubb/plugin-client@4.39.3", "@kubb/plugin-oas@4.39.3", "@kubb/plugin-ts@4.39.3", "axios@1.21.1",
 	"esbuild@0.25.12", "openapi-client-axios@7.9.1", "orval@7.13.2", "swagger-client@3.37.3",
 	"swagger-typescript-api@13.13.0", "typescript@5.9.3"}
 
-// generators are those of npm, with what they are called with. Two read the document as they run.
+// generators contains the commands of the generators from npm. Two have no command, because they read the
+// document at run time.
 var generators = map[string][]string{
 	"hey-api": {"openapi-ts", "-i", "openapi.json", "-o", "hey", "-c", "@hey-api/client-fetch"},
 	"orval": {"orval", "--input", "openapi.json", "--output", "orval/api.ts", "--client",
@@ -73,7 +74,8 @@ var generators = map[string][]string{
 	"swagger-js":           nil,
 }
 
-// startGenerated starts an edge for programs, and returns what they need to know.
+// startGenerated starts an edge for the programs, and returns its URL, a key, and the environment variables
+// of the programs.
 func startGenerated(t *testing.T) (base, key string, env []string) {
 	store := openapitest.Market(t)
 	key, base = teststore.Key(t, store, 1000, 1000).Key, openapitest.Start(t, edge.Config{Reader: store})
@@ -82,8 +84,8 @@ func startGenerated(t *testing.T) (base, key string, env []string) {
 		"MARKETDATA_PIN=" + pin, "MARKETDATA_DAY=" + day}
 }
 
-// tasks are the right results of what every program asks: two ids, a page, a pin, a group, the large id of a
-// chain, and the digests of files.
+// tasks returns the correct results for the requests of every program: two ids, a page, a pin, a group, the
+// large id of a chain, and the digests of files.
 func tasks(t *testing.T, base, key string) map[string]any {
 	result := func(target string, more ...any) any {
 		_, _, v := request(t, base+target, key)
@@ -119,7 +121,7 @@ func tasks(t *testing.T, base, key string) map[string]any {
 	return want
 }
 
-// expect runs a program and compares what it printed.
+// expect runs a program and compares its output with want.
 func expect(t *testing.T, dir string, env, command []string, want map[string]any) {
 	t.Helper()
 	lines := bufio.NewScanner(bytes.NewReader(execute(t, dir, env, command...)))
@@ -139,7 +141,8 @@ func expect(t *testing.T, dir string, env, command []string, want map[string]any
 	}
 }
 
-// TestGenerators lets the generators of npm make clients of the document, which must find what this test knows.
+// TestGenerators generates clients from the document with generators from npm, and compares their results
+// with those of the edge.
 func TestGenerators(t *testing.T) {
 	have(t, "npm")
 	base, key, env := startGenerated(t)
@@ -162,9 +165,8 @@ func TestGenerators(t *testing.T) {
 	}
 }
 
-// TestGenerated generates clients from the document and compiles, for each, a program
-// that calls every operation. What the program understood of an answer must be all of it:
-// it is compared with the edge's bytes.
+// TestGenerated generates clients from the document and compiles, for each, a program that calls every
+// operation. The program must decode the whole answer: the test compares its output with the edge's answer.
 func TestGenerated(t *testing.T) {
 	base, key, env := startGenerated(t)
 	all := tasks(t, base, key)
@@ -181,13 +183,13 @@ func TestGenerated(t *testing.T) {
 		name     string
 		generate func(t *testing.T, dir string)
 		command  []string
-		more     []string // of the environment
+		more     []string // environment variables
 	}{
 		{"oapi-codegen", func(t *testing.T, dir string) {
 			must.OK(t, os.Mkdir(filepath.Join(dir, "oapi/api"), 0o755))
 			execute(t, dir, nil, "go", "tool", "oapi-codegen", "-generate", "types,client", "-package", "api",
 				"-o", "oapi/api/api.go", "openapi.json")
-		}, []string{"go", "run", "./oapi"}, []string{"GOARCH=386"}}, // whose int has 32 bits
+		}, []string{"go", "run", "./oapi"}, []string{"GOARCH=386"}}, // on which int has 32 bits
 		{"ogen", func(t *testing.T, dir string) {
 			execute(t, dir, nil, "go", "tool", "ogen", "-config", "ogen/ogen.yml", "-package", "api",
 				"-target", "ogen/api", "openapi.json")
@@ -213,7 +215,7 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// request asks for a target and returns the status, the header and the result of the answer.
+// request sends a request, and returns the status, the header and the result of the answer.
 func request(t *testing.T, address, key string) (status int, header http.Header, result any) {
 	t.Helper()
 	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil))(t)
@@ -227,9 +229,8 @@ func request(t *testing.T, address, key string) (status int, header http.Header,
 	return response.StatusCode, response.Header, envelope.Result
 }
 
-// TestPrism asks 1,000 random questions that the document allows through Prism, a
-// proxy that holds questions and answers against the document in its own way and
-// sends an Accept-Encoding of "*".
+// TestPrism sends 1,000 random requests that the document allows through Prism. This proxy has its own way
+// to check requests and answers against the document, and sends "Accept-Encoding: *".
 func TestPrism(t *testing.T) {
 	have(t, "npm")
 	store, checker := openapitest.Market(t), must.Get(openapitest.New())(t)
@@ -245,7 +246,8 @@ func TestPrism(t *testing.T) {
 		if !forPrism(target) || checker.Valid(target, nil) != nil {
 			continue
 		}
-		// Whether a history has a filter, and a number no plus sign, the document says in words.
+		// The document says only in words that a history needs a filter, and that a number has no plus
+		// sign.
 		want, _, direct := request(t, base+target, key)
 		if want != http.StatusOK {
 			continue
@@ -261,11 +263,11 @@ func TestPrism(t *testing.T) {
 	}
 }
 
-// wholeNumber finds the elements of a value that may be whole numbers.
+// wholeNumber matches the elements of a value that may be whole numbers.
 var wholeNumber = regexp.MustCompile(`-?[0-9]+`)
 
-// forPrism reports whether Prism reads a target as an edge does. To Prism ID is id, a parameter that comes twice
-// is a list, and a number is a double.
+// forPrism reports whether Prism parses a target as an edge does. Prism ignores the case of parameter
+// names, takes a repeated parameter for a list, and parses numbers as doubles.
 func forPrism(target string) bool {
 	u, err := url.Parse(target)
 	if err != nil || strings.ContainsFunc(target, func(r rune) bool { return r > '~' }) {
@@ -288,7 +290,7 @@ func forPrism(target string) bool {
 	return true
 }
 
-// startPrism starts Prism before an edge, and returns its address.
+// startPrism starts Prism as a proxy for an edge, and returns its URL.
 func startPrism(t *testing.T, base string) string {
 	t.Helper()
 	m := &local.Machine{Data: t.TempDir()}

@@ -32,10 +32,10 @@ import (
 
 var mirrored = []string{"assets", "categories", "chains", "exchanges"}
 
-// TestMirrors follows a market for a month, and longer than changes are held, with mirrors of each client. After
-// every update they are what the whole listings of a snapshot are, also after a rollback and a restore, and as
-// they were after an update that failed. They read whole listings only when they must, and apart from that
-// transfer at most 1 % of whole listings at each check.
+// TestMirrors follows a market for a month, and then for longer than changes are kept, with mirrors of each
+// client. After every update, a mirror must equal the whole listing of a snapshot, even after a rollback or
+// a restore. After a failed update, it must be unchanged. Mirrors may read whole listings only when they
+// must. All other updates together may transfer at most 1 % of the bytes of whole listings.
 func TestMirrors(t *testing.T) {
 	have(t, python())
 	compile(t)
@@ -52,24 +52,24 @@ func TestMirrors(t *testing.T) {
 	}
 	m.build(first)
 	for _, f := range clients {
-		f.fail.Store(5) // in the middle of the first listing
+		f.fail.Store(5) // a request in the middle of the first listing
 	}
 	m.check(clients, true)
 	m.check(clients, false)
 	for step := 1; step <= 30*24/hours; step++ {
 		switch step {
-		case 50: // the mirrors see it
+		case 50: // a rollback that the mirrors notice
 			m.check(clients, false)
 			m.rollback()
 			m.check(clients, false)
-		case 75: // they do not: the next snapshot is later than the withdrawn one, which they have
+		case 75: // a rollback that they do not notice, because the next snapshot is later than the withdrawn one that they have
 			m.check(clients, false)
 			m.rollback()
-		case 100: // the next one is earlier than the withdrawn one
+		case 100: // a rollback after which the next snapshot is earlier than the withdrawn one
 			m.check(clients, false)
 			m.build(m.rollback().Add(10 * time.Minute))
 			m.check(clients, false)
-		case 125: // of the snapshot before four that the mirrors have the last of
+		case 125: // a restore that takes back four snapshots, the last of which the mirrors have
 			copied := memstore.New()
 			teststore.Backup(t, m.store, copied)
 			for range 4 {
@@ -84,7 +84,7 @@ func TestMirrors(t *testing.T) {
 		m.edit()
 		m.build(m.at.Add(hours * time.Hour))
 		switch {
-		case m.rand.IntN(8) == 0: // several snapshots until the next update
+		case m.rand.IntN(8) == 0: // no update, so the next one follows several snapshots
 		case m.rand.IntN(16) == 0:
 			for _, f := range clients {
 				f.fail.Store(2)
@@ -104,7 +104,8 @@ func TestMirrors(t *testing.T) {
 		listings := float64(f.whole.Load()) / float64(m.bytes/m.checks)
 		t.Logf("%s: %d requests and %d bytes for %d checks of %d bytes: %.2f %%, and %.1f whole listings", name,
 			f.requests.Load(), f.bytes.Load(), m.checks, m.bytes/m.checks, share, listings)
-		// At first, after the rollbacks that the mirrors see, at the restore and behind it, and at the end.
+		// They must read whole listings at first, after the rollbacks that they notice, at the restore and
+		// after it, and at the end.
 		if share > 1 || listings > 6.5 {
 			t.Errorf("%s: more than 1 %%, or more than six whole listings", name)
 		}
@@ -114,19 +115,19 @@ func TestMirrors(t *testing.T) {
 	}
 }
 
-// hours are between two snapshots.
+// hours is the number of hours between two snapshots.
 const hours = 4
 
-// month is a market that changes, its service, and what whole listings cost.
+// month is a changing market, its service, and the cost of whole listings.
 type month struct {
 	t             *testing.T
 	rand          *rand.Rand
 	store         artifacts.Store
 	edge          string
-	at            time.Time // of the latest snapshot that was ever built
+	at            time.Time // the time of the latest snapshot that was ever built
 	rows          teststore.Rows
 	gone          []map[string]any // delisted assets
-	next          int              // id of the next asset
+	next          int              // the id of the next asset
 	bytes, checks int
 }
 
@@ -154,7 +155,7 @@ func newMonth(t *testing.T) *month {
 	return m
 }
 
-// list lists an asset.
+// list adds a new asset.
 func (m *month) list() {
 	m.next++
 	name := fmt.Sprintf("Asset %d & <Söhne>", m.next)
@@ -168,7 +169,7 @@ func (m *month) list() {
 		"volume": 5})
 }
 
-// edit changes something in the directory, or nothing.
+// edit makes a random change in the directory, or none.
 func (m *month) edit() {
 	assets := m.rows["assets"]
 	i := m.rand.IntN(len(assets))
@@ -210,7 +211,7 @@ func (m *month) edit() {
 	m.rows["assets"][i] = asset
 }
 
-// build builds the snapshot of a time, and waits until the edge has it.
+// build builds a snapshot, and waits until the edge has it.
 func (m *month) build(at time.Time) {
 	m.t.Helper()
 	teststore.Publish(m.t, m.store, m.rows, at)
@@ -232,7 +233,7 @@ func (m *month) await() {
 	}
 }
 
-// rollback takes the newest snapshot back, and returns the time of the one before.
+// rollback withdraws the newest snapshot, and returns the time of the previous one.
 func (m *month) rollback() time.Time {
 	retained := teststore.Read(m.t, m.store).Manifest.Retained
 	before := retained[len(retained)-1].Time
@@ -241,7 +242,8 @@ func (m *month) rollback() time.Time {
 	return before
 }
 
-// check reads the whole listings, and updates all mirrors. They are these then, or as they were if they fail.
+// check reads the whole listings and updates all mirrors. Then the mirrors must equal the listings or, if
+// their update failed, be unchanged.
 func (m *month) check(clients map[string]*follower, fails bool) {
 	m.t.Helper()
 	want := map[string]state{}
@@ -321,7 +323,7 @@ func (m *month) read(collection string) state {
 	return s
 }
 
-// fetched is an answer as it was sent.
+// fetched returns an answer and its body, not decompressed.
 func fetched(t *testing.T, address string, header http.Header) (*http.Response, []byte) {
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
 	if err != nil {
@@ -342,7 +344,7 @@ func fetched(t *testing.T, address string, header http.Header) (*http.Response, 
 	return res, body
 }
 
-// state is what a runner prints of a mirror.
+// state is the state of a mirror as a runner prints it.
 type state struct {
 	Time, Digest string
 	Failed       bool
@@ -354,11 +356,12 @@ type follower struct {
 	out            *bufio.Scanner
 	last           map[string]state
 	requests, gone atomic.Int64
-	bytes, whole   atomic.Int64 // of changes and what they lead to, and of whole listings
-	fail           atomic.Int64 // which of the next requests fails
+	bytes, whole   atomic.Int64 // transferred for changes and the items they name, and for whole listings
+	fail           atomic.Int64 // the number of the next request that fails
 }
 
-// follow starts a client behind a front that counts what it gets, and can fail.
+// follow starts a client whose requests go through a proxy that counts the bytes of answers and can let
+// requests fail.
 func (m *month) follow(dir string, command []string) *follower {
 	nothing := state{Digest: fmt.Sprintf("%x", sha256.Sum256(nil))}
 	f := &follower{last: map[string]state{}}

@@ -17,13 +17,13 @@ import (
 	"example.com/marketdata/internal/test/openapitest"
 )
 
-// names are those that a client has, in its language's case.
+// names contains the names in a client's API, in the case that its language uses.
 type names struct {
 	Methods, Options, Answer, Mirror, Error, Errors []string
-	Queries                                         map[string][]string // parameters, by endpoint
+	Queries                                         map[string][]string // the parameters by endpoint
 }
 
-// TestNames holds the clients' names against each other, the table of them in README.md, and the
+// TestNames compares the clients' names with each other, with the table in README.md, and with the
 // document's parameters.
 func TestNames(t *testing.T) {
 	have(t, python())
@@ -35,9 +35,9 @@ func TestNames(t *testing.T) {
 	paths := must.Get(openapitest.New())(t).Doc.Paths
 	for i, c := range clients {
 		for endpoint, got := range c.Queries {
-			want := []string{"at"} // the header
+			want := []string{"at"} // the header X-Snapshot-Time
 			for _, p := range paths.Value("/openapi/v1/" + endpoint).Get.Parameters {
-				if p.Value.In == "query" && p.Value.Name != "q" { // the words of search
+				if p.Value.In == "query" && p.Value.Name != "q" { // an argument of search, not a parameter
 					want = append(want, p.Value.Name)
 				}
 			}
@@ -59,8 +59,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// namesTable returns the table of what the clients have in common, as Python has it in the order of
-// Go's client, and what one of them has alone.
+// namesTable returns a table of the names that the clients have in common, in the form of Python and in the
+// order of Go, and of the names that only one of them has.
 func namesTable(clients []names) string {
 	var b strings.Builder
 	row := func(title string, names []string) {
@@ -114,7 +114,7 @@ func namesTable(clients []names) string {
 	return b.String()
 }
 
-// pick returns the name in a list whose form in snake case is snaked.
+// pick returns the name in a list whose snake-case form is snaked.
 func pick(list []string, snaked string) []string {
 	i := slices.Index(snake(list), snaked)
 	if i < 0 {
@@ -128,8 +128,8 @@ var (
 	acronyms = regexp.MustCompile(`([A-Z])([A-Z][a-z])`)
 )
 
-// snake returns names of any language in snake case, without what a language adds: Go's Err,
-// Python's _ behind a keyword.
+// snake converts names of any language to snake case. It removes what a language adds: Go's prefix Err, and
+// Python's _ after a keyword.
 func snake(list []string) (snaked []string) {
 	for _, name := range list {
 		if rest, ok := strings.CutPrefix(name, "Err"); ok && rest != "or" {
@@ -141,7 +141,7 @@ func snake(list []string) (snaked []string) {
 	return snaked
 }
 
-// goNames reads the names of Go's client from its source.
+// goNames reads the names of the Go client from its source.
 func goNames(t *testing.T) names {
 	t.Helper()
 	var files []*ast.File
@@ -157,7 +157,7 @@ func goNames(t *testing.T) names {
 		return names
 	}
 	pkg := must.Get(doc.NewFromFiles(set, files, "marketdata"))(t)
-	n.Methods = list(pkg.Funcs) // of listings: methods have no type parameters
+	n.Methods = list(pkg.Funcs) // Pages and Rows are functions, because methods have no type parameters
 	for _, kind := range pkg.Types {
 		endpoint, query := strings.CutSuffix(kind.Name, "Query")
 		switch {
@@ -183,11 +183,11 @@ func goNames(t *testing.T) names {
 			}
 		}
 	}
-	n.Queries["chains"] = n.Queries["categories"] // one is declared as the other
+	n.Queries["chains"] = n.Queries["categories"] // ChainsQuery is declared as CategoriesQuery
 	return n
 }
 
-// fields are the exported ones of a struct.
+// fields returns the names of the exported fields of a struct.
 func fields(kind *doc.Type) (names []string) {
 	if s, ok := kind.Decl.Specs[0].(*ast.TypeSpec).Type.(*ast.StructType); ok {
 		for _, f := range s.Fields.List {

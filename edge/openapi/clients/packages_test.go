@@ -9,10 +9,10 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// aPackage is a client as its README installs it.
+// aPackage describes a client and how its README installs it.
 type aPackage struct {
 	dir, language, program string
-	file                   string   // of the README's program
+	file                   string   // the file name of the README's program
 	installed              []string // files that name the licence
 	environment            []string
 }
@@ -30,8 +30,8 @@ var packages = []aPackage{
 		environment: []string{"npm_config_offline=true"}},
 }
 
-// TestReadmes does with each client what its README says: it installs it, runs the program and the
-// examples. All clients print the same, on every market.
+// TestReadmes follows the README of each client: it installs the client, and runs the program and the
+// examples. All clients must print the same on every market.
 func TestReadmes(t *testing.T) {
 	licence := string(must.Get(os.ReadFile("../../../LICENSE"))(t))
 	markets := theMarkets(t)
@@ -44,7 +44,7 @@ func TestReadmes(t *testing.T) {
 			}
 			into, clients := t.TempDir(), copied(t, c.dir)
 			run := func(env []string, commands string) string {
-				// make test-clients has run npm ci.
+				// make test-clients has already run npm ci.
 				commands = strings.NewReplacer("python3", python(), "npm ci && ", "").Replace(commands)
 				env = append(append(env, c.environment...), "CLIENTS="+clients)
 				return string(execute(t, into, env, "bash", "-euc", commands))
@@ -95,7 +95,7 @@ func (c aPackage) readme(t *testing.T) (install []string, source, use string) {
 	return install[1:], source, use
 }
 
-// copied returns a folder with a copy of a client's folder: its build writes beside its source.
+// copied returns a copy of a client's folder, because its build writes files into the folder.
 func copied(t *testing.T, dir string) string {
 	t.Helper()
 	to := t.TempDir()

@@ -21,11 +21,10 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// program is a fenced block of a page, and what it prints, which stands in a
-// block of text behind it.
+// program matches a fenced block of a page and the text block with its output, if one follows it.
 var program = regexp.MustCompile("(?s)\n```(sh|python|typescript|go)\n(.*?)```\n(?:\n```text\n(.*?)```\n)?")
 
-// aMarket is a market to run programs against, and the limits of the keys that they get.
+// aMarket is a market for programs, and the rate limit of their keys.
 type aMarket struct {
 	name        string
 	store       artifacts.Store
@@ -35,9 +34,9 @@ type aMarket struct {
 
 const exampleMarket = "example"
 
-// theMarkets are the example market, of which the documents show the output, with a key good for
-// one request a second, the market of make run with the key that make run makes, and the same with
-// a key for five.
+// theMarkets returns the example market, whose output the documents show, with keys for one request per
+// second; the market of make run with keys like those of make run; and the same market with keys for five
+// requests per second.
 func theMarkets(t *testing.T) []aMarket {
 	t.Helper()
 	markets := []aMarket{
@@ -51,7 +50,7 @@ func theMarkets(t *testing.T) []aMarket {
 	return markets
 }
 
-// simulation returns the market of make run with a year of history at first; it is made once.
+// simulation returns the market of make run with a year of history. It builds the market only once.
 func simulation(t *testing.T) artifacts.Store {
 	t.Helper()
 	simulateOnce.Do(func() {
@@ -67,16 +66,17 @@ var (
 	simulateOnce sync.Once
 )
 
-// environment is what programs need to ask m, with a new key.
+// environment returns the environment variables that programs need for m, with a new key.
 func (m aMarket) environment(t *testing.T) []string {
 	t.Helper()
 	key := teststore.Key(t, m.store, m.rate, m.burst).Key
-	// An edge that has a later key has this one, of which no request is spent.
+	// An edge that knows a later key also knows this one. So this key need not be used to wait for it.
 	openapitest.Await(t, m.base, teststore.Key(t, m.store, 100, 100).Key)
 	return []string{"MARKETDATA_URL=" + m.base, "MARKETDATA_KEY=" + key}
 }
 
-// compiled are the commands that run a program in a folder, by language.
+// compiled maps a language to a function that prepares a program in a folder and returns the command that
+// runs it.
 var compiled = map[string]func(t *testing.T, dir, text string) []string{
 	"sh":     func(_ *testing.T, _, text string) []string { return []string{"bash", "-euc", text} },
 	"python": func(_ *testing.T, _, text string) []string { return []string{python(), "-c", text} },
@@ -100,10 +100,10 @@ var compiled = map[string]func(t *testing.T, dir, text string) []string{
 	},
 }
 
-// TestPages runs the programs of the documentation's pages, each from a folder of its own, on
-// every market. It wants the output that the page shows, where … is any text; on other markets
-// than the example as many lines. On the page about limits the key is good for one request at
-// once: whoever asks more must obey Retry-After.
+// TestPages runs the programs in the documentation's pages, each in its own folder, on every market. On the
+// example market, a program must print the output that the page shows, in which … stands for any text. On
+// other markets, it must print the same number of lines. On the page about limits, the key allows a burst
+// of one request, so programs must obey Retry-After.
 func TestPages(t *testing.T) {
 	pages, markets, seen := must.Get(openapi.Pages())(t), theMarkets(t), map[string]int{}
 	for name, text := range pages {
@@ -113,7 +113,7 @@ func TestPages(t *testing.T) {
 			seen[language]++
 			t.Run(fmt.Sprint(name, "/", language, seen[language]), func(t *testing.T) {
 				dir := t.TempDir()
-				if language == "sh" { // one session
+				if language == "sh" { // all blocks of a page are one session
 					shell += source
 					source = shell
 				}
@@ -139,7 +139,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// check compares what a program printed with what a page shows.
+// check compares the output of a program with the output that a page shows.
 func (m aMarket) check(t *testing.T, want, got string) {
 	t.Helper()
 	shown := strings.Split(want, "…")
@@ -150,7 +150,7 @@ func (m aMarket) check(t *testing.T, want, got string) {
 	if m.name != exampleMarket {
 		fits = strings.Count(got, "\n") == strings.Count(want, "\n") && (got == "") == (want == "")
 		if listed, total, ok := strings.Cut(got, " of "); ok {
-			fits = fits && listed == total && len(listed) > 3 // whole pages
+			fits = fits && listed == total && len(listed) > 3 // the program has read all pages
 		}
 	}
 	if !fits {
@@ -158,7 +158,8 @@ func (m aMarket) check(t *testing.T, want, got string) {
 	}
 }
 
-// present has a test run where its program is on the machine, required or not.
+// present calls have only if the program is not installed, so that a test also runs where it is not
+// required.
 func present(t *testing.T, program string) {
 	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {

@@ -19,9 +19,9 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// TestPythonProxy reads totals and events through a proxy with a password, from an edge and from
-// one behind TLS whose certificate only ca_file trusts. Go's and TypeScript's clients leave both to
-// the HTTP client that they are given.
+// TestPythonProxy reads totals and events through a proxy with a password, from an edge without TLS and
+// from one with a certificate that only ca_file trusts. The Go and TypeScript clients leave both to the
+// HTTP client that the caller passes.
 func TestPythonProxy(t *testing.T) {
 	have(t, python())
 	store := openapitest.Market(t)
@@ -66,7 +66,7 @@ except TransportError as error:
 	}
 }
 
-// tunnel connects the client with a server, until either ends it.
+// tunnel connects the client with a server until either closes the connection.
 func tunnel(t *testing.T, w http.ResponseWriter, to string) {
 	server, err := net.Dial("tcp", to)
 	if err != nil {

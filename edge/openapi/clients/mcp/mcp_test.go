@@ -28,11 +28,11 @@ import (
 // now is the time of the newest snapshot of simulated.
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// toolNames are those of the tools, in the order of the SDK's list.
+// toolNames lists the tools in the order of the SDK's list.
 var toolNames = []string{"changes", "global", "history", "markets", "price_at", "quotes", "search",
 	"verify_proof"}
 
-// of starts an edge on a store, and returns a service that asks it.
+// of starts an edge on a store, and returns a service that queries it.
 func of(t *testing.T, store artifacts.Store) *service {
 	t.Helper()
 	key := teststore.Key(t, store, 1000, 1000).Key
@@ -41,7 +41,7 @@ func of(t *testing.T, store artifacts.Store) *service {
 	return at(t, base, key)
 }
 
-// at returns a service that asks at a base address.
+// at returns a service that queries the edge at a base URL.
 func at(t *testing.T, base, key string) *service {
 	t.Helper()
 	return &service{base: base, key: key, log: slog.New(slog.DiscardHandler),
@@ -49,7 +49,8 @@ func at(t *testing.T, base, key string) *service {
 		client: must.Get(marketdata.New(base, key, marketdata.Retries(0)))(t)}
 }
 
-// simulated is a simulated market with its year and signed files, whose last asset is new.
+// simulated returns a service for a simulated market with a year of history and signed files. Its last
+// asset is new.
 func simulated(t *testing.T) *service {
 	t.Helper()
 	store := buildtest.Signed(memstore.New())
@@ -60,7 +61,7 @@ func simulated(t *testing.T) *service {
 	return of(t, store)
 }
 
-// connect returns a session of the SDK's client with a server in memory.
+// connect returns a session of the SDK's client with an in-memory server.
 func connect(t *testing.T, s *service) *mcp.ClientSession {
 	t.Helper()
 	ours, theirs := mcp.NewInMemoryTransports()
@@ -78,7 +79,7 @@ func dial(t *testing.T, transport mcp.Transport) *mcp.ClientSession {
 
 type arguments = map[string]any
 
-// result is what a tool answered: a failure, or the rest.
+// result is the answer of a tool: either a failure, or the other fields.
 type result struct {
 	Snapshot   string
 	Notice     *marketdata.Notice
@@ -115,7 +116,7 @@ func decoded(t *testing.T, b []byte) (v any) {
 
 func sameJSON(t *testing.T, a, b []byte) bool { return reflect.DeepEqual(decoded(t, a), decoded(t, b)) }
 
-// onlyTexts: no figure is a JSON number.
+// onlyTexts checks that no figure is a JSON number.
 func onlyTexts(t *testing.T, tool, name string, v any) {
 	t.Helper()
 	switch v := v.(type) {
@@ -134,7 +135,8 @@ func onlyTexts(t *testing.T, tool, name string, v any) {
 	}
 }
 
-// direct asks the edge itself, and returns what it answers without what tools leave out.
+// direct queries the edge itself, and returns the items of the answer without the fields that tools leave
+// out.
 func direct(t *testing.T, s *service, target string) (items []any) {
 	t.Helper()
 	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, s.base+target, nil))(t)
@@ -155,7 +157,7 @@ func direct(t *testing.T, s *service, target string) (items []any) {
 	return items
 }
 
-// TestAnswers compares tools with what the edge itself answers.
+// TestAnswers compares the answers of tools with those of the edge.
 func TestAnswers(t *testing.T) {
 	s := simulated(t)
 	session := connect(t, s)
@@ -188,7 +190,7 @@ func TestAnswers(t *testing.T) {
 		got, want := ask(t, session, c.tool, c.args), direct(t, s, c.target)
 		var items []any
 		for _, item := range got.Items {
-			delete(item, "not_covered") // see TestCoverage
+			delete(item, "not_covered") // TestCoverage checks it
 			items = append(items, item)
 		}
 		if len(want) == 0 || !reflect.DeepEqual(items, want) {
@@ -201,8 +203,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestPinned: an answer's time brings the same answer when there is a newer snapshot, whose
-// figures are others.
+// TestPinned checks that a call with the time of an earlier answer returns the same answer, although a
+// newer snapshot has other figures.
 func TestPinned(t *testing.T) {
 	store, feed := memstore.New(), teststore.NewFeed(50, 1)
 	teststore.Publish(t, store, feed, now)
@@ -236,7 +238,8 @@ func TestPinned(t *testing.T) {
 	}
 }
 
-// TestCoverage: what no price covers is said, with the time from which one is kept.
+// TestCoverage checks that answers name the windows that prices do not fully cover, and the time from which
+// prices are kept.
 func TestCoverage(t *testing.T) {
 	store := memstore.New()
 	teststore.Simulate(t, store, "?assets=30&seed=1", now.Add(-8*day), now.Add(-7*day), now.Add(-time.Hour), now)
@@ -252,7 +255,7 @@ func TestCoverage(t *testing.T) {
 	for _, c := range []struct {
 		tool string
 		args arguments
-		want string // of the remark
+		want string // part of the remark
 	}{
 		{"history", arguments{"window": "7d"}, ""},
 		{"history", arguments{"window": "max"}, ""},
@@ -272,7 +275,8 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// TestBounds: an answer that is too large is cut, and what it says brings the rest; more calls than places fail.
+// TestBounds checks that an answer that is too large is cut, and that its remark leads to the rest. It also
+// checks that calls beyond the limit of concurrent calls fail.
 func TestBounds(t *testing.T) {
 	session := connect(t, simulated(t))
 	var ids []int
@@ -300,7 +304,7 @@ func TestBounds(t *testing.T) {
 			t.Error(whole.Remarks)
 		}
 	}
-	if len(seen) < 18 || len(seen) != len(slices.Compact(slices.Clone(seen))) { // some have no price
+	if len(seen) < 18 || len(seen) != len(slices.Compact(slices.Clone(seen))) { // some assets have no price
 		t.Errorf("the pages have %v", seen)
 	}
 	for range cap(places) {
@@ -317,7 +321,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestErrors: whatever goes wrong is an error of the tool that says what to do.
+// TestErrors checks that each failure is a tool error that says what to do.
 func TestErrors(t *testing.T) {
 	store := memstore.New()
 	teststore.Publish(t, store, teststore.NewFeed(30, 1), now)
@@ -357,7 +361,7 @@ func TestErrors(t *testing.T) {
 		{s, "changes", arguments{"snapshot": "2026-11-20T12:00:00Z"}, "Ask again without the argument snapshot"},
 		{s, "changes", arguments{"kind": []string{"new"}}, "any of: [added back"},
 		{at(t, s.base, "mdk_live_wrong"), "quotes", one, "the user must set MARKETDATA_KEY"},
-		{narrow, "quotes", one, "Wait 1 seconds"}, // the second request, for the notice
+		{narrow, "quotes", one, "Wait 1 seconds"}, // the second request, which reads the notice, is limited
 		{at(t, broken.URL, ""), "quotes", one, "Ask again once, and tell the user if it fails again. Wait 3 seconds"},
 		{at(t, gone.URL, ""), "quotes", one, "the user must check MARKETDATA_URL"},
 		{young, "global", arguments{}, "has not published a snapshot yet"},
@@ -372,7 +376,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestKeyStaysSecret: neither answers nor errors nor the log have the key, even if an assistant sends it.
+// TestKeyStaysSecret checks that neither answers nor errors nor the log contain the key, even if an
+// assistant sends it.
 func TestKeyStaysSecret(t *testing.T) {
 	store := memstore.New()
 	teststore.Publish(t, store, teststore.NewFeed(30, 1), now)
@@ -399,7 +404,8 @@ func TestKeyStaysSecret(t *testing.T) {
 	}
 }
 
-// TestProof: a row is proved if the list is signed by the key that is trusted, and is what the edge answers.
+// TestProof checks that a row is proved only if a trusted key has signed the list of files, and that the
+// row equals the edge's answer.
 func TestProof(t *testing.T) {
 	s := simulated(t)
 	got := ask(t, connect(t, s), "verify_proof", arguments{"id": 1})
@@ -455,7 +461,8 @@ func TestProof(t *testing.T) {
 	}
 }
 
-// TestProofOfOldFiles: files are kept for longer than snapshots are retained.
+// TestProofOfOldFiles checks a proof from files of a snapshot that is no longer retained, because files are
+// kept longer.
 func TestProofOfOldFiles(t *testing.T) {
 	store := buildtest.Signed(memstore.New())
 	rows := teststore.Rows{"assets": {{"key": "b", "id": 1, "name": "Bitcoin", "symbol": "BTC", "slug": "bitcoin"}},
@@ -474,7 +481,8 @@ func TestProofOfOldFiles(t *testing.T) {
 	}
 }
 
-// TestTools: each tool says what it does, that it only reads, and what its arguments are.
+// TestTools checks that each tool describes what it does and what its arguments are, and is marked as
+// read-only.
 func TestTools(t *testing.T) {
 	session := connect(t, at(t, "http://127.0.0.1:1", ""))
 	if text := session.InitializeResult().Instructions; !strings.Contains(text, "snapshot") {
@@ -510,7 +518,8 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// TestHTTP: on this machine alone, and not for pages of other origins or under other names.
+// TestHTTP checks that the server listens only on loopback addresses, and rejects requests from pages of
+// other origins or with another host name.
 func TestHTTP(t *testing.T) {
 	s := at(t, "http://127.0.0.1:1", "")
 	server := httptest.NewServer(handler(s.server("1.0.0")))

@@ -20,7 +20,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// build returns the path of the program.
+// build builds the program and returns its path.
 func build(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -30,13 +30,15 @@ func build(t *testing.T) string {
 	return path
 }
 
-// configured are the files that tell assistants of the program, and how each writes the key that it puts in.
+// configured contains the configuration files of assistants, and the placeholder that each uses for the
+// key.
 var configured = map[string]string{
 	".mcp.json": "${MARKETDATA_KEY}", ".cursor/mcp.json": "${env:MARKETDATA_KEY}",
 	".vscode/mcp.json": "${input:marketdata-key}"}
 
-// TestConfigurations starts the program as each of the example files says, and asks it. It prints messages of the
-// protocol and nothing else, and logs what fails on standard error. The page of the documentation shows the files.
+// TestConfigurations starts the program as each of the example files says, and queries it. The program must
+// print only messages of the protocol, and log failures on standard error. The documentation page must show
+// the files.
 func TestConfigurations(t *testing.T) {
 	path, s := build(t), simulated(t)
 	page := string(must.Get(os.ReadFile("../../pages/assistants.md"))(t))
@@ -89,7 +91,7 @@ func TestConfigurations(t *testing.T) {
 	}
 }
 
-// TestCommandLine: what is wrong with the command line is said on standard error.
+// TestCommandLine checks that the program reports errors in the command line on standard error.
 func TestCommandLine(t *testing.T) {
 	path := build(t)
 	for _, c := range []struct {
@@ -119,10 +121,10 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// npm are independent clients, and the Node that they need.
+// npm contains the paths of independent clients, and of the Node.js that they need.
 type npm struct{ node, inspector, conformance string }
 
-// install brings them, by "make test-clients" alone.
+// install installs them, but only if "make test-clients" runs the tests.
 func install(t *testing.T) npm {
 	t.Helper()
 	if os.Getenv("MARKETDATA_REQUIRE_CLIENTS") == "" {
@@ -144,7 +146,7 @@ func install(t *testing.T) npm {
 	return npm{paths[0], paths[1], paths[2]}
 }
 
-// run runs a script of npm in a folder of its own.
+// run runs a script from npm in its own folder.
 func (n npm) run(t *testing.T, script string, args ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -160,7 +162,7 @@ func (n npm) run(t *testing.T, script string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// serve starts the program on a port, and returns its address.
+// serve starts the program on a port, and returns its URL.
 func serve(t *testing.T, path string, s *service) string {
 	t.Helper()
 	m := &local.Machine{Data: t.TempDir()}
@@ -178,8 +180,8 @@ func environment(s *service) []string {
 		"MARKETDATA_TRUST_KEY=" + buildtest.SignKey.Trust().Text()}
 }
 
-// TestInspector lists and calls every tool with the protocol's inspector, over standard input and output and over
-// HTTP, in the protocol as it was until 2025 and as it is since.
+// TestInspector lists and calls every tool with the protocol's inspector, over standard input and output
+// and over HTTP, with the protocol versions before and since 2025.
 func TestInspector(t *testing.T) {
 	n, path := install(t), build(t)
 	s := simulated(t)
@@ -227,8 +229,8 @@ func TestInspector(t *testing.T) {
 	}
 }
 
-// TestConformance runs the protocol's conformance tests of servers. Those that ask for what this server does not have
-// are in testdata/conformance.yml, and must fail.
+// TestConformance runs the protocol's conformance tests for servers. Tests of features that this server
+// does not have are listed in testdata/conformance.yml, and must fail.
 func TestConformance(t *testing.T) {
 	n := install(t)
 	url := serve(t, build(t), at(t, "http://127.0.0.1:1", ""))

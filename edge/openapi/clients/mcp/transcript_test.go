@@ -16,14 +16,14 @@ var update = flag.Bool("update", false, "write TRANSCRIPT.md anew")
 
 const transcript = "TRANSCRIPT.md"
 
-// preface is how the transcript begins.
+// preface is the beginning of the transcript.
 const preface = `# Twenty-one questions
 
 What people ask, the call of a tool that an assistant makes of it, what the tool gives, and what the assistant can say. The market is simulated (` + "`sim:?assets=200&seed=1`" + `, the snapshot of 2026-11-21T12:00:00Z); ` + "`…`" + ` is where an answer is cut here. ` + "`go test -run TestTranscript -update`" + ` in this folder asks all of them and writes this page.
 `
 
-// questions are asked in one conversation. What to say is a template over the tool's answer; item gives one of
-// its items.
+// questions contains the questions of one conversation. say is a template for the assistant's reply, which
+// is executed with the tool's answer; its function item returns one of the items.
 var questions = []struct{ question, tool, arguments, say string }{
 	{"What is bitcoin worth?", "quotes", `{"slug":["bitcoin"]}`,
 		`{{with item . 0}}{{.name}} is worth {{.price}} US dollars, {{index .percent_change "24h"}} % within 24 hours{{end}}, as of {{.snapshot}}. {{.notice.text}}.`},
@@ -72,7 +72,7 @@ var questions = []struct{ question, tool, arguments, say string }{
 		`I can sort by rank, market cap, volume, price and changes.`},
 }
 
-// TestTranscript asks the questions, and compares what came of it with TRANSCRIPT.md.
+// TestTranscript asks the questions, and compares the conversation with TRANSCRIPT.md.
 func TestTranscript(t *testing.T) {
 	session := connect(t, simulated(t))
 	functions := template.FuncMap{"item": func(answer map[string]any, i int) any { return answer["items"].([]any)[i] }}
