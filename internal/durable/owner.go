@@ -11,8 +11,9 @@ import (
 
 // heir returns the user and group to which a file or folder at path should belong. If this process
 // runs as root, they are those of the folder that contains path: a service often owns a folder in
-// which root works now and then, and could not change root's files. is is false if the ownership
-// should not change, because the process does not run as root or the folder belongs to root.
+// which root works now and then, and could not change root's files. The boolean result is false if
+// the ownership should not change, because the process does not run as root or the folder belongs
+// to root.
 func heir(path string) (uid, gid int, is bool, err error) {
 	if os.Geteuid() != 0 {
 		return 0, 0, false, nil
