@@ -32,8 +32,8 @@ type Queue struct {
 	done    chan struct{} // closed when everything has been written
 }
 
-// NewQueue returns a Queue that writes to to until Close. When writing works again after lines were
-// dropped, it also writes note(lost), a line that reports their number.
+// NewQueue returns a Queue that passes lines on to the writer to until Close. When writing works
+// again after lines were dropped, it also writes note(lost), a line that reports their number.
 func NewQueue(to io.Writer, note func(lost int) []byte) *Queue {
 	q := &Queue{to: to, note: note, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	go q.run()
