@@ -188,6 +188,6 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return s.now(), nil
 }
 
-// SelfTest implements artifacts.Store. It does nothing, because the test TestStore already checks
-// what it would test.
+// SelfTest implements artifacts.Store. It does nothing, because TestStore already tests the same
+// conditions.
 func (s *Store) SelfTest(ctx context.Context) error { return ctx.Err() }
