@@ -14,7 +14,7 @@ import (
 
 const key = "COINCAP_API_KEY=c4p-secret"
 
-// sampleProvider answers with the sample.
+// sampleProvider returns a provider that answers with testdata/sample.
 func sampleProvider(t testing.TB) *providertest.Provider {
 	t.Helper()
 	return providertest.Sample(t, "/v3", map[string]string{
@@ -27,12 +27,12 @@ func replay(t testing.TB) func(dir string) *provider.Source {
 	return func(dir string) *provider.Source { return providertest.Open(t, Open, nil, "?replay="+dir) }
 }
 
-// TestSample: testdata/sample is made by hand from the provider's API description, version 3. Names
-// and numbers are invented.
+// TestSample uses testdata/sample, which was made by hand from the provider's description of
+// version 3 of the API. Names and numbers are invented.
 func TestSample(t *testing.T) { providertest.WantSample(t, replay(t)("testdata/sample")) }
 
-// TestLiveEqualsReplay: over the network, recorded and replayed, the feed is
-// the same, and every request has the key.
+// TestLiveEqualsReplay checks that a feed made over the network equals the feed made from its
+// recording, and that every request has the key.
 func TestLiveEqualsReplay(t *testing.T) {
 	p := sampleProvider(t)
 	live := providertest.Open(t, Open, providertest.RoundTrip(func(r *http.Request) (*http.Response, error) {
@@ -61,7 +61,7 @@ func TestOpener(t *testing.T) {
 		"":                        "a key is needed, in the environment variable COINCAP_API_KEY",
 		"?coins=5":                "unknown option",
 	})
-	// A key never leaves for another host, nor in an error that quotes it.
+	// The key is never sent to another host, and never appears in an error that quotes an answer.
 	synctest.Test(t, func(t *testing.T) {
 		p := sampleProvider(t)
 		p.Fault("/v3/assets?offset=0", func(w http.ResponseWriter, r *http.Request) {

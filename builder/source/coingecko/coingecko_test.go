@@ -21,7 +21,7 @@ import (
 
 const api = "/api/v3"
 
-// sampleProvider answers with the sample.
+// sampleProvider returns a provider that answers with testdata/sample.
 func sampleProvider(t testing.TB) *providertest.Provider {
 	t.Helper()
 	p := providertest.Sample(t, api, map[string]string{
@@ -39,7 +39,8 @@ func over(t *testing.T, transport http.RoundTripper, rest string, vars ...string
 	return providertest.Open(t, Open, transport, rest, vars...)
 }
 
-// TestLiveEqualsReplay: over the network, recorded and replayed, the feed is the same.
+// TestLiveEqualsReplay checks that a feed made over the network equals the feed made from its
+// recording.
 func TestLiveEqualsReplay(t *testing.T) {
 	base := sampleProvider(t).Serve(t) + api
 	live := providertest.Files(t, openTest(t, "?details=on&rate=60000&base="+base, "COINGECKO_PRO_API_KEY=k"))
@@ -59,7 +60,7 @@ func TestLiveEqualsReplay(t *testing.T) {
 	}
 }
 
-// TestPlans: which host is asked with which header, and what for.
+// TestPlans checks the host, the header with the key, and the query for each plan.
 func TestPlans(t *testing.T) {
 	for _, test := range []struct {
 		rest, vars, host, header string
@@ -112,7 +113,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// pageOf is a page of markets with so many coins, and what the directory has of them.
+// pageOf returns a page of markets with the given number of coins, and their rows in the directory.
 func pageOf(page, coins int) (markets, list string) {
 	for i := range coins {
 		coin := fmt.Sprintf(`,{"id":"coin-%d-%d","symbol":"c","name":"Coin"}`, page, i)
@@ -123,7 +124,8 @@ func pageOf(page, coins int) (markets, list string) {
 	return "[" + strings.TrimPrefix(markets, ",") + "]", list
 }
 
-// pagesOf is a provider with pages of markets: 250 coins each, the last one 10.
+// pagesOf returns a provider with pages of markets. Each page has 250 coins, except the last, which
+// has 10.
 func pagesOf(pages int) *providertest.Provider {
 	p := providertest.New()
 	all := ""
@@ -142,8 +144,8 @@ func pagesOf(pages int) *providertest.Provider {
 	return p
 }
 
-// TestPages: all pages are of one time, or all of the last good one; and a coin
-// that moves from one page to the next while they are read is there once.
+// TestPages checks that all pages come from the same round or all from the last good one, and that
+// a coin that moves to the next page while the pages are read occurs only once.
 func TestPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := pagesOf(3)
@@ -176,30 +178,30 @@ func TestPages(t *testing.T) {
 			[]byte(`[`+strings.Repeat(`{"id":"y","symbol":"y","name":"Y","current_price":2},`,
 				249)+`{"id":"z","symbol":"z","name":"Z","current_price":2}]`))
 		p.Set(api+"/coins/markets?page=3", []byte(`[]`))
-		// 509 of 510 assets have left: with the directory as it was, that is a gap.
+		// 509 of the 510 assets in the directory have no row, which is a gap.
 		if got := providertest.All(t, providertest.Files(t, s)); !maps.Equal(got, good) {
 			t.Error("a gap is published")
 		}
 		p.Set(api+"/coins/list",
 			[]byte(`[{"id":"x","symbol":"x","name":"X"},{"id":"y","symbol":"y","name":"Y"},{"id":"z","symbol":"z","name":"Z"}]`))
 		time.Sleep(2 * paid.listEvery)
-		// So it is as long as the directory was known to be larger.
+		// It is still a gap, since the smaller directory is not accepted either.
 		if files, err := s.Files(t.Context(), time.Time{}); err == nil {
 			t.Errorf("half of the directory is believed to be gone: %v", providertest.States(files))
 		}
 		s = over(t, p.Transport(), "", "COINGECKO_PRO_API_KEY=k")
 		feed, report, err := source.Read(t.Context(), providertest.Files(t, s), source.ReadOptions{})
 		ok(t, err)
-		// Repeats within a page are the reader's to report.
+		// The feed reader reports repetitions within a page.
 		if len(feed.Quotes) != 3 || report.Files[1].Rejected != 248 {
 			t.Errorf("%d quotes, %+v", len(feed.Quotes), report.Files[1])
 		}
 	})
 }
 
-// TestGap: a page that is short does not end the market, and one that is empty, or
-// is another's copy, is a failure and not an end, in a first build, too; and so are
-// half of the only page that is asked for, and the last one of several.
+// TestGap checks that a short page does not end the market, and that an empty page, or a copy of
+// the previous one, is a failure even in the first build. If only a few pages are requested, half
+// of the last page is a failure, too.
 func TestGap(t *testing.T) {
 	half, _ := pageOf(1, 125)
 	for rest, page := range map[string]string{"": "1", "?pages=6": "6"} {
@@ -217,7 +219,7 @@ func TestGap(t *testing.T) {
 		other, _ := pageOf(page-1, 250)
 		for _, test := range []struct {
 			body   string
-			quotes int // 0: none
+			quotes int // 0 if there is no feed
 		}{{short, 7*250 + 9}, {other, 0}, {"[]", 0}} {
 			synctest.Test(t, func(t *testing.T) {
 				p := pagesOf(8)
@@ -235,8 +237,8 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// TestMembersAreKept: membership is asked for a few categories at a time, and
-// kept, in a cache across processes too.
+// TestMembersAreKept checks that the members of a few categories are requested at a time, and that
+// they are kept, with a cache even across processes.
 func TestMembersAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := sampleProvider(t)
@@ -290,7 +292,7 @@ func TestOpener(t *testing.T) {
 		"?rate=x":          "rate=x: want a whole number from 1",
 		"?slow=-1":         "slow=-1: want a whole number from 0",
 		"?base=x":          "want http://",
-		"?replay=testdata": "", // nothing in it, which Files says
+		"?replay=testdata": "", // it is empty, and Files returns the error
 		"?replay=away":     "no such file",
 	})
 	if _, err := openTest(t, "?replay=testdata").Files(t.Context(), time.Time{}); err == nil ||

@@ -25,7 +25,8 @@ func openTest(t testing.TB, rest string, vars ...string) *provider.Source {
 
 func TestSample(t *testing.T) { providertest.WantSample(t, openTest(t, "?replay=testdata/sample")) }
 
-// recordings are folders to replay: the recorded answers, and those of each recorded day.
+// recordings returns folders to replay: one with recorded answers of every kind, and one for each
+// recorded day.
 func recordings(t *testing.T) map[string]string {
 	dirs := map[string]string{"2025-03": providertest.Recorded(t, "recorded/coingecko-misc")}
 	days, err := filepath.Glob(filepath.Join(providertest.Recorded(t, "recorded/coingecko-markets-daily"), "*.json"))
@@ -45,8 +46,8 @@ func recordings(t *testing.T) map[string]string {
 	return dirs
 }
 
-// fixtures makes a recording of those of a client library: each file has three
-// lines of its own before the body.
+// fixtures makes a recording from the fixtures of a client library. Each file has three extra lines
+// before the body.
 func fixtures(t *testing.T) string {
 	dir := t.TempDir()
 	for name, file := range map[string]string{
@@ -62,7 +63,7 @@ func fixtures(t *testing.T) string {
 	return dir
 }
 
-// example returns the example of an answer in the provider's OpenAPI description.
+// example returns the example answer in the provider's OpenAPI description.
 func example(t *testing.T, path string) []byte {
 	dir := providertest.Recorded(t, "recorded/coingecko-openapi")
 	b := must.Get(os.ReadFile(filepath.Join(dir, "demo-api.json")))(t)
@@ -71,7 +72,7 @@ func example(t *testing.T, path string) []byte {
 	return answer.Object("content").Object("application/json").Get("example")
 }
 
-// examples makes a recording of those in the provider's OpenAPI description.
+// examples makes a recording from the example answers in the provider's OpenAPI description.
 func examples(t *testing.T) string {
 	dir := t.TempDir()
 	for name, path := range map[string]string{
@@ -94,7 +95,7 @@ func TestRecordedRowByRow(t *testing.T) {
 	}
 }
 
-// compareRowByRow compares the feed of recorded answers with them, digit by digit.
+// compareRowByRow compares a feed with the recorded answers from which it was made, digit by digit.
 func compareRowByRow(t *testing.T, dir string) {
 	files := providertest.Files(t, openTest(t, "?replay="+dir))
 	for _, c := range []struct {
@@ -122,8 +123,8 @@ func compareRowByRow(t *testing.T, dir string) {
 	providertest.AllAccepted(t, files)
 }
 
-// TestRecordedDetails compares what becomes of recorded details of coins with
-// what another program made of the same bodies.
+// TestRecordedDetails compares the rows made from recorded details of coins with the rows that
+// another program made from the same answers.
 func TestRecordedDetails(t *testing.T) {
 	bodies := must.Get(os.ReadFile(providertest.Recorded(t, "recorded/coingecko-misc/coins_id_sample.ndjson")))(t)
 	made := must.Get(os.ReadFile(providertest.Recorded(t, "coingecko-2025/assets.ndjson")))(t)
@@ -165,9 +166,9 @@ func TestRecordedDetails(t *testing.T) {
 	}
 }
 
-// TestDigits: whatever a provider writes for a number is in the feed as it was
-// written, and becomes the number that it is, to the last digit that the field
-// takes; a price that is none, or too long, sets the row aside.
+// TestDigits checks that numbers are in the feed as the provider wrote them, and are read exactly,
+// to the last digit that the field has. A price that is not a number, or too long, sets the row
+// aside.
 func TestDigits(t *testing.T) {
 	providertest.Digits(t, func(price, marketCap, volume string) provider.Market {
 		return &market{
@@ -178,8 +179,9 @@ func TestDigits(t *testing.T) {
 	})
 }
 
-// TestVolumeInBitcoin: both factors may be texts; one that cannot be read gives none, with a warning, and
-// never the other factor (l2beat 2804, eliza 20504: the provider writes numbers as texts now and then).
+// TestVolumeInBitcoin checks that both factors may be strings. If a factor cannot be parsed, there
+// is no volume but a warning, and the volume is never the other factor (l2beat 2804, eliza 20504:
+// the provider sometimes writes numbers as strings).
 func TestVolumeInBitcoin(t *testing.T) {
 	for _, c := range []struct{ volume, price, want, warned string }{
 		{`"2.5"`, "90000", "225000", ""}, {"2.5", `"90000"`, "225000", ""}, {`"1e-1"`, `"0.5"`, "0.05", ""},
@@ -206,8 +208,9 @@ func TestVolumeInBitcoin(t *testing.T) {
 	}
 }
 
-// TestRateCoins: a rate is a coin's price where the coin has one above 0, which the reader takes, and else
-// what the provider says it is worth. A unit of a coin is never the coin.
+// TestRateCoins checks that a rate refers to a coin if the coin has a price above 0 that the reader
+// accepts. Otherwise the rate has the value that the provider states. A fraction of a coin never
+// refers to the coin.
 func TestRateCoins(t *testing.T) {
 	for _, c := range []struct{ code, coin, price, want string }{
 		{"eth", "ethereum", "3000", "ethereum"}, {"yfi", "yearn-finance", `"5e3"`, "yearn-finance"},
@@ -234,8 +237,8 @@ func TestRateCoins(t *testing.T) {
 	}
 }
 
-// FuzzRows: no answer that passes for one makes anything panic or fail, and no
-// row gets lost: each is accepted, set aside, or has no price.
+// FuzzRows checks that no valid answer causes a panic or a failure, and that no row gets lost: each
+// row is accepted, set aside, or has no price.
 func FuzzRows(f *testing.F) {
 	files := []string{
 		"coins_markets", "coins_list", "exchanges", "categories", "asset_platforms", "categories/layer-1.1",
@@ -302,10 +305,11 @@ func TestNastyRows(t *testing.T) {
 
 var ok = must.OK
 
-// TestFirstSnapshotWithoutAKey: the rate of five requests a minute (row D9; the other rates are of
-// the same kind) leaves no time for seven pages of exchanges. The first snapshot has rates and
-// categories all the same, a request that was not sent is no failure and is not put off, and the
-// exchanges follow as soon as they fit. All answers are recorded, or the examples of the provider.
+// TestFirstSnapshotWithoutAKey checks that a rate of five requests a minute (row D9), which leaves
+// no time for seven pages of exchanges, does not keep rates and categories out of the first
+// snapshot. A request that was not sent is not a failure and is not put off, and the exchanges
+// follow as soon as they fit. The other rates are just below and above. All answers are recorded
+// ones or the provider's examples.
 func TestFirstSnapshotWithoutAKey(t *testing.T) {
 	p := providertest.New()
 	misc := providertest.Recorded(t, "recorded/coingecko-misc")
@@ -345,7 +349,8 @@ func TestFirstSnapshotWithoutAKey(t *testing.T) {
 				}
 				time.Sleep(10*time.Minute - time.Since(began))
 			}
-			// Once more than needed at most: it did not know the number of pages.
+			// One more attempt than necessary is allowed, since the number of pages was unknown at
+			// first.
 			if n := strings.Count(strings.Join(p.Asked(), " "), "exchanges?"); n > 7+6 {
 				t.Errorf("%s: asked for %d pages of exchanges", rate, n)
 			}

@@ -14,8 +14,9 @@ import (
 	"example.com/marketdata/internal/test/providertest"
 )
 
-// TestWeek: only when a store begins are prices of the week before asked for. The last one is of the last
-// full hour before the coin's time; what is no price is left out, and costs no other.
+// TestWeek checks that the prices of the preceding week are requested only for a new store. The
+// last price belongs to the last full hour before the coin's time. An invalid price is left out and
+// does not affect others.
 func TestWeek(t *testing.T) {
 	p := sampleProvider(t)
 	base := "?pages=1&rate=60000&base=" + p.Serve(t) + api

@@ -18,7 +18,7 @@ const (
 	coinMap  = "/v1/cryptocurrency/map"
 )
 
-// sampleProvider answers with the sample.
+// sampleProvider returns a provider that answers with testdata/sample.
 func sampleProvider(t testing.TB) *providertest.Provider {
 	t.Helper()
 	p := providertest.Sample(t, "", map[string]string{
@@ -31,7 +31,8 @@ func sampleProvider(t testing.TB) *providertest.Provider {
 		"/v2/cryptocurrency/info?id=1":                            "info/0",
 		"/v1/exchange/info?id=270":                                "exchange_info/2",
 	})
-	// The two maps differ in a parameter that is not the one they are paged by.
+	// The parameter listing_status distinguishes the two maps, in addition to the parameter for
+	// their pages.
 	maps := providertest.Sample(t, "", map[string]string{
 		"/active?start=1": "map.1", "/active?start=5": "map.2", "/inactive,untracked?start=1": "map_inactive.1",
 		"/inactive,untracked?start=2": "map_inactive.2",
@@ -58,16 +59,17 @@ func replay(t testing.TB) func(dir string) *provider.Source {
 	return func(dir string) *provider.Source { return providertest.Open(t, Open, nil, "?replay="+dir) }
 }
 
-// TestSample: testdata/sample is made by hand from the provider's API description. Names and numbers
-// are invented.
+// TestSample uses testdata/sample, which was made by hand from the provider's description of the
+// API. Names and numbers are invented.
 func TestSample(t *testing.T) { providertest.WantSample(t, replay(t)("testdata/sample")) }
 
-// TestLiveEqualsReplay: over the network, recorded and replayed, the feed is the same.
+// TestLiveEqualsReplay checks that a feed made over the network equals the feed made from its
+// recording.
 func TestLiveEqualsReplay(t *testing.T) {
 	providertest.LiveIsReplayed(t, over(t, sampleProvider(t), "?coins=all&slow=20&rate=60000"), replay(t))
 }
 
-// TestCoins: how many quotes are asked for, which is what is paid for.
+// TestCoins checks how many quotes are requested, since the provider charges for them.
 func TestCoins(t *testing.T) {
 	for rest, want := range map[string]string{
 		"": "200 1", "?coins=3": "3 1", "?coins=5001": "5000 1 5000 5", "?coins=all": "5000 1 5000 5",
@@ -91,7 +93,7 @@ func TestCoins(t *testing.T) {
 	}
 }
 
-// TestRefused: a plan that lacks the exchanges has all else.
+// TestRefused checks that a plan that lacks the exchanges has everything else.
 func TestRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := sampleProvider(t)
@@ -120,7 +122,7 @@ func TestOpener(t *testing.T) {
 	}, key)
 }
 
-// FuzzRows: no answer that passes for one makes anything panic or fail.
+// FuzzRows checks that no valid answer causes a panic or a failure.
 func FuzzRows(f *testing.F) {
 	odd := []string{
 		`{"data":[null,5,"x",[],{},{"id":1e9},{"id":-1},{"id":"a","platform":{"id":1},"is_active":7,"quote":{"USD":[]}}]}`,

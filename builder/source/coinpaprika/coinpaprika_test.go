@@ -18,7 +18,7 @@ import (
 	"example.com/marketdata/internal/test/providertest"
 )
 
-// sampleProvider answers with the sample.
+// sampleProvider returns a provider that answers with testdata/sample.
 func sampleProvider(t testing.TB) *providertest.Provider {
 	t.Helper()
 	return providertest.Sample(t, "/v1", map[string]string{
@@ -28,19 +28,21 @@ func sampleProvider(t testing.TB) *providertest.Provider {
 	})
 }
 
-// over opens the source over a provider; within a bubble no time passes.
+// over opens the source with the answers of p. It does not use the network, so it works in a
+// synctest bubble.
 func over(t testing.TB, p *providertest.Provider, rest string, vars ...string) *provider.Source {
 	t.Helper()
 	return providertest.Open(t, Open, p.Transport(), rest, vars...)
 }
 
-// TestLiveEqualsReplay: over the network, recorded and replayed, the feed is the same.
+// TestLiveEqualsReplay checks that a feed made over the network equals the feed made from its
+// recording.
 func TestLiveEqualsReplay(t *testing.T) {
 	live := openTest(t, "?base="+sampleProvider(t).Serve(t)+"/v1")
 	providertest.LiveIsReplayed(t, live, func(dir string) *provider.Source { return openTest(t, "?replay="+dir) })
 }
 
-// TestUnsound: what cannot be used stops the build and drops nothing.
+// TestUnsound checks that an unusable answer stops the build instead of dropping rows.
 func TestUnsound(t *testing.T) {
 	sound := must.Get(os.ReadFile("testdata/sample/coins.json"))(t)
 	for name, f := range map[string]http.HandlerFunc{
@@ -65,14 +67,14 @@ func TestUnsound(t *testing.T) {
 	}
 }
 
-// TestOrderAndBudget: what is asked for, and when.
+// TestOrderAndBudget checks what each round requests, and in which order.
 func TestOrderAndBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := sampleProvider(t)
 		s := over(t, p, "?slow=3")
 		lists := []string{"/v1/tickers", "/v1/coins", "/v1/exchanges", "/v1/tags", "/v1/contracts"}
 		for i, slow := range [][]string{
-			// Known chains first; then the other chains; then coins by rank.
+			// Well-known chains come first, then the other chains, and then coins by rank.
 			{"/v1/contracts/eth-ethereum", "/v1/contracts/arb-arbitrum", "/v1/contracts/own-chain"},
 			{"/v1/contracts/dead-dead", "/v1/coins/btc-bitcoin", "/v1/coins/eth-ethereum"},
 			{"/v1/coins/long-long-digits", "/v1/coins/tiny-tiny-coin"},
@@ -91,7 +93,8 @@ func TestOrderAndBudget(t *testing.T) {
 	})
 }
 
-// TestKeyAndPlan: with a key the paid API is asked, and the key stays a secret.
+// TestKeyAndPlan checks that requests go to the paid API if there is a key, and that the key stays
+// secret.
 func TestKeyAndPlan(t *testing.T) {
 	for _, test := range []struct{ vars, host, header string }{
 		{"", "api.coinpaprika.com", ""},
@@ -132,7 +135,7 @@ func TestOpener(t *testing.T) {
 	})
 }
 
-// TestTimeOfARecording: what a folder made by hand has for a time.
+// TestTimeOfARecording tests the time of a feed from a folder made by hand.
 func TestTimeOfARecording(t *testing.T) {
 	dir := t.TempDir()
 	at := time.Date(2026, 11, 21, 7, 20, 0, 0, time.UTC)

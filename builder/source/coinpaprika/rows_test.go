@@ -19,12 +19,13 @@ func openTest(t testing.TB, rest string) *provider.Source {
 	return providertest.Open(t, Open, nil, rest)
 }
 
-// TestSample: testdata/sample is made by hand in the shapes of the provider's answers, with invented
-// names and numbers, and has their oddities: literals such as 2e-8, market caps of 0, coins without a
-// rank, dead exchanges, links as lists and as one text, a tag without coins, an inactive contract.
+// TestSample uses testdata/sample, which was made by hand in the form of the provider's answers,
+// with invented names and numbers. It has the oddities of real answers: literals such as 2e-8,
+// market caps of 0, coins without a rank, dead exchanges, links as lists and as single strings, a
+// tag without coins, an inactive contract.
 func TestSample(t *testing.T) { providertest.WantSample(t, openTest(t, "?replay=testdata/sample")) }
 
-// TestRecorded compares the feed of recorded answers with them, digit by digit.
+// TestRecorded compares a feed with the recorded answers from which it was made, digit by digit.
 func TestRecorded(t *testing.T) {
 	dir := providertest.Recorded(t, "recorded/coinpaprika-2019")
 	files := providertest.Files(t, openTest(t, "?replay="+dir))
@@ -51,9 +52,9 @@ func TestRecorded(t *testing.T) {
 	providertest.AllAccepted(t, files)
 }
 
-// TestDigits: whatever a provider writes for a number is in the feed as it was
-// written, and becomes the number that it is, to the last digit that the field
-// takes; what is none, or too long, sets the row aside.
+// TestDigits checks that numbers are in the feed as the provider wrote them, and are read exactly,
+// to the last digit that the field has. A price that is not a number, or too long, sets the row
+// aside.
 func TestDigits(t *testing.T) {
 	providertest.Digits(t, func(price, marketCap, volume string) provider.Market {
 		return &market{
@@ -64,8 +65,8 @@ func TestDigits(t *testing.T) {
 	})
 }
 
-// FuzzRows: no answer that passes for one makes anything panic or fail, and no
-// row gets lost: each is accepted, set aside, or has no price.
+// FuzzRows checks that no valid answer causes a panic or a failure, and that no row gets lost: each
+// row is accepted, set aside, or has no price.
 func FuzzRows(f *testing.F) {
 	files := []string{
 		"tickers", "coins", "exchanges", "tags", "contracts", "contracts/eth-ethereum", "coins/btc-bitcoin",

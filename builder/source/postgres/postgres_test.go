@@ -58,7 +58,7 @@ func (s *server) exec(t *testing.T, sql string) {
 	must.Get(conn.Exec(t.Context(), sql).ReadAll())(t)
 }
 
-// files asks for the queries, each changed to what others has.
+// files returns the feed of the queries, with the queries in others instead of the usual ones.
 func (s *server) files(t *testing.T, others map[string]string) (source.Files, error) {
 	t.Helper()
 	values := url.Values{}
@@ -132,7 +132,8 @@ func (s *server) assetsAlone(t *testing.T) {
 	}
 }
 
-// words: a report speaks of queries, rows and columns, and of a file that is nearly called like a query.
+// words checks that a report speaks of queries, rows and columns, and names a file whose name
+// resembles a query's.
 func (s *server) words(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -162,9 +163,10 @@ chain.sql: unknown file, ignored; did you mean chains.sql?`; got != want {
 	}
 }
 
-// arrays: the column's type decides what an array is, not the look of its text (lib/pq 1128,
-// node-postgres 870: PostgreSQL writes bounds other than from 1). Of our own: arrays of other types,
-// several dimensions, texts that look like arrays, and numbers that are none.
+// arrays checks that a value is an array because of its column's type, not because of its text form
+// (lib/pq 1128, node-postgres 870: PostgreSQL writes bounds that do not start at 1). It also tests
+// arrays of other types or with several dimensions, strings that look like arrays, and numbers,
+// which are not arrays.
 func (s *server) arrays(t *testing.T) {
 	s.exec(t, `create type kind as enum ('btc', 'eth'); create domain word as text`)
 	assets := `select k as key, k as name, k as symbol, k as slug, %s as explorers from unnest('{btc,eth}'::text[]) k`
@@ -200,8 +202,8 @@ func (s *server) arrays(t *testing.T) {
 }
 
 func (s *server) oneState(t *testing.T) {
-	// While the query for the quotes waits for a lock, all rows are deleted: it
-	// and those behind it see them all the same.
+	// All rows are deleted while the query for the quotes waits for a lock. This query and the
+	// later ones see the rows nevertheless.
 	holder := must.Get(pgconn.Connect(t.Context(), s.address))(t)
 	defer holder.Close(context.Background())
 	must.Get(holder.Exec(t.Context(), "select pg_advisory_lock(1)").ReadAll())(t)
@@ -274,7 +276,7 @@ func TestPostgres(t *testing.T) {
 
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
-	t.Setenv("PGPASSWORD", "secret \r\n") // as a file of a secret ends (row K9)
+	t.Setenv("PGPASSWORD", "secret \r\n") // files with secrets often end in white space (row K9)
 	ok(t, os.WriteFile(filepath.Join(dir, "assets.sql"), []byte("select of a file"), 0o600))
 	src := must.Get(Open(t.Context(), "//u@h.example/db?sslmode=disable&sql.quotes=select+1&sql="+dir))(t)
 	d := src.(*database)

@@ -80,8 +80,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestGolden holds the market still: whoever changes these digests changes
-// every simulated market there is.
+// TestGolden detects changes to the market. A change to these digests changes every existing
+// simulated market.
 func TestGolden(t *testing.T) {
 	for _, c := range []struct {
 		assets int
@@ -108,7 +108,7 @@ func TestTime(t *testing.T) {
 	const want = `{"format":1,"database":"sim-10-7","time":"2026-11-21T07:30:00Z"}` + "\n"
 	within := at.Add(9*time.Minute + 59*time.Second).In(time.FixedZone("", 3600))
 	m := newMarket(10, 7, false, func() time.Time { return within })
-	for _, when := range []time.Time{at, within, {}} { // no time is the present
+	for _, when := range []time.Time{at, within, {}} { // the zero time means the present
 		if files, err := m.Files(t.Context(), when); err != nil || string(read(t, files, source.InfoFile)) != want {
 			t.Errorf("%v: got %v, %v, want %s", when, files, err, want)
 		}
@@ -147,8 +147,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestRead reads markets of every size, seed and time with the real reader,
-// which must not set aside one row.
+// TestRead reads markets of any size, seed and time with the real reader, which must not set aside
+// any row.
 func TestRead(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		assets := rapid.OneOf(rapid.IntRange(10, 12), rapid.IntRange(10, 2000)).Draw(rt, "assets")
@@ -193,7 +193,7 @@ func TestRead(t *testing.T) {
 	})
 }
 
-// TestLargest: lines stay within what a feed takes.
+// TestLargest checks that no line of the largest market is too long for a feed.
 func TestLargest(t *testing.T) {
 	files := filesAt(t, maxAssets, 1, time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC))
 	for line := range bytes.Lines(read(t, files, source.ChainsFile)) {
@@ -203,7 +203,7 @@ func TestLargest(t *testing.T) {
 	}
 }
 
-// prices returns the prices of a market by asset, in 1e-18.
+// prices returns the prices of a market by asset, in units of 1e-18 dollars.
 func prices(t *testing.T, assets int, when time.Time) map[string]float64 {
 	t.Helper()
 	feed, _, err := source.Read(t.Context(), filesAt(t, assets, 1, when), source.ReadOptions{})
@@ -215,7 +215,8 @@ func prices(t *testing.T, assets int, when time.Time) map[string]float64 {
 	return out
 }
 
-// moves returns by which factor, up or down, the prices at two moments differ, in ascending order.
+// moves returns the factors, all at least 1, by which the prices at two moments differ, in
+// ascending order.
 func moves(a, b map[string]float64) (factors []float64) {
 	for key, p := range a {
 		if q, ok := b[key]; ok {
@@ -226,18 +227,18 @@ func moves(a, b map[string]float64) (factors []float64) {
 	return factors
 }
 
-// TestPricesMove: prices move a little in a tick, never by what a guard takes
-// for an error within a day, and differ in each of a year's windows.
+// TestPricesMove checks that prices move a little in ten minutes, never so much within a day that a
+// guard rail would stop the build, and noticeably over every window up to a year.
 func TestPricesMove(t *testing.T) {
 	for month := range 12 {
 		when := at.AddDate(0, -month, 0)
-		if month == 0 { // where all scales begin anew
+		if month == 0 { // a time at which a period begins on every scale
 			when = time.Unix(600<<16*45, 0)
 		}
 		now := prices(t, 1000, when)
 		for _, c := range []struct {
 			age       time.Duration
-			low, most float64 // the factor of the median, of the last
+			low, most float64 // the least factor for the median price, and the highest for any price
 		}{
 			{artifacts.Step, 1.0001, 1.2}, {time.Hour, 1.001, 1.5}, {24 * time.Hour, 1.01, 3},
 			{7 * 24 * time.Hour, 1.02, 50}, {365 * 24 * time.Hour, 1.1, 5000},
@@ -251,8 +252,9 @@ func TestPricesMove(t *testing.T) {
 	}
 }
 
-// TestSupplies: what circulates times the price is the cap, total and most are not below it, and all
-// stay. Rates move, but for that of the dollar.
+// TestSupplies checks that the market cap is the price times the circulating supply, that the total
+// and the maximum supply are not lower than that supply, and that supplies never change. All rates
+// change except the dollar's.
 func TestSupplies(t *testing.T) {
 	read := func(when time.Time) (map[string]market.Quote, map[string]market.U128) {
 		feed, _, err := source.Read(t.Context(), filesAt(t, 1000, 1, when), source.ReadOptions{})
@@ -300,8 +302,8 @@ func TestSupplies(t *testing.T) {
 	}
 }
 
-// TestAssetsComeAndGo: assets leave for good, come back, and lose their quotes
-// for a while; one with the same key is the same; the largest stay.
+// TestAssetsComeAndGo checks that assets vanish for good, come back, and lose their quotes for a
+// while, that an asset with the same key has the same row, and that the largest assets stay.
 func TestAssetsComeAndGo(t *testing.T) {
 	const n = 2000
 	seen, quotes := map[string]string{}, map[string]int{}
@@ -349,8 +351,8 @@ func TestAssetsComeAndGo(t *testing.T) {
 	}
 }
 
-// TestLargestStay: no market loses one of its ten largest assets or that one's price, whatever its size, so
-// the guard rails never stop the builder of a simulated market for that.
+// TestLargestStay checks that no market, whatever its size, loses one of its ten largest assets or
+// its price, so that the guard rails never stop a build for this reason.
 func TestLargestStay(t *testing.T) {
 	for _, assets := range []int{10, 200, 400, 2000} {
 		for seed := range uint64(5) {
@@ -372,7 +374,7 @@ func TestLargestStay(t *testing.T) {
 	}
 }
 
-// TestReal: what people ask for first is there, at prices that they would believe.
+// TestReal checks that the best-known assets exist, at plausible prices.
 func TestReal(t *testing.T) {
 	feed, _, err := source.Read(t.Context(), filesAt(t, 2000, 1, at), source.ReadOptions{})
 	ok(t, err)
