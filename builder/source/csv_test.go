@@ -13,7 +13,8 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// writeCSV makes a folder of pairs of a name and what the file holds, and opens it as a source.
+// writeCSV creates a folder with the given files, which are pairs of a name and the file's
+// contents, and opens it as a source.
 func writeCSV(t *testing.T, files ...string) (dir string, src Source) {
 	t.Helper()
 	dir = t.TempDir()
@@ -24,7 +25,7 @@ func writeCSV(t *testing.T, files ...string) (dir string, src Source) {
 	return dir, src
 }
 
-// TestCSV: a folder of CSV files is the same feed as one of NDJSON files.
+// TestCSV checks that a folder of CSV files and a folder of NDJSON files give the same feed.
 func TestCSV(t *testing.T) {
 	dir, src := writeCSV(t, "assets.csv", "\ufeffname,key,id,symbol,slug,explorers,active,,other,,platforms.solana,platforms.Two Words\r\n"+
 		`"A ""n"", <&>\",a,7,S,s,x|https://y.example/?a=b,FALSE,,,,So1,x1`+"\r\n\r\n  \r\n"+
@@ -80,14 +81,15 @@ func TestCSV(t *testing.T) {
 		t.Errorf("columns: %v", w)
 	}
 
-	// A feed.json says more than the time of a file.
+	// If there is a feed.json, it is used instead of the files' modification times.
 	ok(t, os.WriteFile(filepath.Join(dir, InfoFile), []byte(testInfo), 0o600))
 	if got, _ := mustRead(t, files, ReadOptions{}); got.Database != "db" {
 		t.Errorf("database %s", got.Database)
 	}
 }
 
-// TestCSVBadRows: each is set aside with the line it stands on, and nothing else.
+// TestCSVBadRows checks that each bad row is set aside with its line number, and that no other row
+// is.
 func TestCSVBadRows(t *testing.T) {
 	long := strings.Repeat("x", MaxLine)
 	_, src := writeCSV(t, "assets.csv", "key,id,name,symbol,slug,active\n"+"a,,A,A,a,\n"+
@@ -133,8 +135,8 @@ func TestCSVBadRows(t *testing.T) {
 	}
 }
 
-// TestCSVUnended: a file that was cut off within its last figure has that row, and a warning; one that ends
-// in a row that cannot be used anyway has none.
+// TestCSVUnended checks that the last row is used, with a warning, if the file has no line ending
+// after it. There is no warning if that row cannot be used anyway.
 func TestCSVUnended(t *testing.T) {
 	for quotes, warned := range map[string]int{
 		"key,price\na,12.5\n": 0, "key,price\na,12.5\r\n": 0, "key,price\na,1": 1, "key,price\na,1\n\n ": 0,
@@ -149,7 +151,7 @@ func TestCSVUnended(t *testing.T) {
 	}
 }
 
-// TestCSVWithoutAFeed: what cannot be a table is no feed.
+// TestCSVWithoutAFeed checks that invalid tables and paths are errors.
 func TestCSVWithoutAFeed(t *testing.T) {
 	for header, want := range map[string]string{
 		"":                              "assets.csv: empty",
@@ -177,7 +179,7 @@ func TestCSVWithoutAFeed(t *testing.T) {
 		t.Errorf("without assets.csv: %v", err)
 	}
 
-	// Neither is a file where a folder is wanted, nor nothing: said in CSV's words.
+	// A path must lead to a folder of CSV files. The errors mention CSV.
 	file := filepath.Join(t.TempDir(), "assets.csv")
 	for _, path := range []string{file, filepath.Dir(file) + "/none", "/dev/null"} {
 		if path == file {
@@ -191,7 +193,7 @@ func TestCSVWithoutAFeed(t *testing.T) {
 		}
 	}
 
-	// One that is written to while it is read is none either.
+	// A file that is changed while it is read is an error, too.
 	dir, src := writeCSV(t, "assets.csv", "key\na\n")
 	files := must.Get(src.Files(t.Context(), time.Time{}))(t)
 	f := must.Get(files.Open(t.Context(), AssetsFile))(t)
@@ -205,7 +207,8 @@ func TestCSVWithoutAFeed(t *testing.T) {
 	}
 }
 
-// TestCSVWithoutPrices: one line names the column that is missing, not one of each row.
+// TestCSVWithoutPrices checks that one error names the missing column, instead of one error for
+// each row.
 func TestCSVWithoutPrices(t *testing.T) {
 	_, err := NewTable(QuotesFile, []string{"key", "preis"})
 	if err == nil || !strings.HasPrefix(err.Error(), `no column is named price; the columns are "key, preis"`) {

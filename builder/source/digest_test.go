@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fullFeed has something in every field of every kind of row.
+// fullFeed returns a feed with a value in every field of every kind of row.
 func fullFeed() *market.Feed {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	asset := func(key string) market.Asset {
@@ -49,8 +49,8 @@ func fullFeed() *market.Feed {
 	}
 }
 
-// changes returns every way to change one value of what v points to, by name.
-// Each is undone by the function that it returns.
+// changes returns all ways to change one value in v, by name. Each function makes a change and
+// returns a function that undoes it.
 func changes(path string, v reflect.Value) map[string]func() (undo func()) {
 	all := map[string]func() func(){}
 	set := func(name string, to reflect.Value) {
@@ -74,7 +74,7 @@ func changes(path string, v reflect.Value) map[string]func() (undo func()) {
 		set("", reflect.ValueOf(x+"!"))
 	case bool:
 		set("", reflect.ValueOf(!x))
-	case int: // of a row: there are two assets
+	case int: // the index of one of the two assets
 		set("", reflect.ValueOf(1-x))
 	case uint64:
 		set("", reflect.ValueOf(x+1))
@@ -104,8 +104,8 @@ func changes(path string, v reflect.Value) map[string]func() (undo func()) {
 	return all
 }
 
-// TestDigestSeesEverything changes every value of a feed, one by one. Fields
-// that rows get one day are found here by themselves.
+// TestDigestSeesEverything changes every value of a feed, one by one. It also finds fields that are
+// added to rows in the future.
 func TestDigestSeesEverything(t *testing.T) {
 	feed := fullFeed()
 	base := InputDigest(feed)
@@ -120,7 +120,7 @@ func TestDigestSeesEverything(t *testing.T) {
 	}
 	for name, change := range all {
 		if name == ".Time" || strings.HasPrefix(name, ".Assets shorter") {
-			continue // not in it; quotes point to the last asset
+			continue // the time is not in the digest, and quotes point to the last asset
 		}
 		undo := change()
 		d := InputDigest(feed)
@@ -145,7 +145,8 @@ func TestDigestSeesEverything(t *testing.T) {
 	}
 }
 
-// directoryRows returns the form of the directory, how it is cut, and all rows of its views.
+// directoryRows returns a text with the form of the directory, the sizes of its shards, and all
+// rows of its views.
 func directoryRows(f *market.Feed, r *market.Result) string {
 	b := fmt.Appendf(nil, "%s, %d shards of %d rows", directoryForm, render.ShardsPerObject, render.RowsPerShard)
 	for t := range render.Directory(f, r) {
@@ -165,8 +166,9 @@ func directoryRows(f *market.Feed, r *market.Result) string {
 	return string(b)
 }
 
-// TestDirectoryDigest: whatever changes a row of the directory changes the digest, and so does another
-// form of the rows. Figures do not.
+// TestDirectoryDigest checks that every change of a row of the directory changes the digest, and
+// that a new form of the rows needs a new directoryForm. Prices and volumes do not change the
+// digest.
 func TestDirectoryDigest(t *testing.T) {
 	feed, listed := fullFeed(), &market.Result{Chains: []market.ListedGroup{{}}}
 	rows, base := directoryRows(feed, listed), DirectoryDigest(feed, listed)
@@ -199,7 +201,7 @@ func TestDirectoryDigest(t *testing.T) {
 	}
 }
 
-// TestDigestIgnoresOrder reads the same rows in two orders.
+// TestDigestIgnoresOrder reads the same rows in two different orders.
 func TestDigestIgnoresOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(t, "assets")

@@ -18,13 +18,13 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// feedServer serves a feed below /feed/, with ETags, and counts.
+// feedServer serves a feed under /feed/, with ETags, and counts its answers.
 type feedServer struct {
 	*httptest.Server
 	files   map[string]string
-	status  map[int]int // answers by status
+	status  map[int]int // number of answers, by status
 	handled func(name string)
-	answer  func(w http.ResponseWriter, r *http.Request, name string) bool // true: has answered
+	answer  func(w http.ResponseWriter, r *http.Request, name string) bool // returns true if it has answered
 }
 
 func serveFeed(t *testing.T, tls bool) *feedServer {
@@ -71,7 +71,7 @@ func (s *feedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body.Bytes())
 }
 
-// source opens the server's feed; query is with its question mark.
+// source opens the server's feed. query includes its question mark.
 func (s *feedServer) source(t *testing.T, query string) *httpFeed {
 	t.Helper()
 	src := must.Get(Open(t.Context(), "feed+"+s.URL+"/feed"+query, nil))(t)
@@ -97,18 +97,18 @@ func TestHTTP(t *testing.T) {
 			}
 		}
 		src := s.source(t, "?cache="+dir)
-		expect(src, 3, 1)                        // feed.json a second time
-		expect(src, 0, 4)                        // all is kept
-		expect(s.source(t, "?cache="+dir), 0, 4) // over a restart
+		expect(src, 3, 1)                        // feed.json is unchanged the second time
+		expect(src, 0, 4)                        // all files are cached
+		expect(s.source(t, "?cache="+dir), 0, 4) // even after a restart
 		kept := filepath.Join(dir, AssetsFile)
 		b := must.Get(os.ReadFile(kept))(t)
 		ok(t, os.WriteFile(kept, append(b[:len(b)-1], ' '), 0o600))
-		expect(src, 1, 3) // what is kept is no longer what was answered
+		expect(src, 1, 3) // the cached file is damaged
 		s.files[QuotesFile] = `{"key":"b","price":1}`
 		expect(src, 1, 3)
-		if !tls { // whose certificate is not for localhost
+		if !tls { // the certificate of the TLS server is not for localhost
 			s.URL = strings.Replace(s.URL, "127.0.0.1", "localhost", 1)
-			expect(s.source(t, "?cache="+dir), 3, 1) // kept of another server
+			expect(s.source(t, "?cache="+dir), 3, 1) // the cache belongs to another server
 		}
 		inMemory := s.source(t, "")
 		expect(inMemory, 3, 1)
@@ -116,7 +116,7 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// TestHTTPReplaced: files of two states are never given out together.
+// TestHTTPReplaced checks that files of two states are never returned together.
 func TestHTTPReplaced(t *testing.T) {
 	s := serveFeed(t, false)
 	moves := 1

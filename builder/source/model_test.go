@@ -21,7 +21,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// accepted is a feed as internal/model says it.
+// accepted converts a feed to the form that internal/model returns.
 func accepted(f *market.Feed) map[string]map[string]model.Accepted {
 	units := func(u market.U128) string {
 		return new(big.Int).Add(new(big.Int).Lsh(new(big.Int).SetUint64(u.Hi), 64),
@@ -92,7 +92,8 @@ func accepted(f *market.Feed) map[string]map[string]model.Accepted {
 	return rows
 }
 
-// compareWithModel reads files both ways, and returns the ids of the model.
+// compareWithModel reads files with Read and with the model, compares the results, and returns the
+// model's.
 func compareWithModel(t interface{ Fatalf(string, ...any) }, fsys fstest.MapFS,
 	known map[string]map[string]int64) map[string]map[string]model.Accepted {
 	files := model.Files{}
@@ -100,11 +101,11 @@ func compareWithModel(t interface{ Fatalf(string, ...any) }, fsys fstest.MapFS,
 		files[name] = string(f.Data)
 	}
 	want, rejected, warned, err := model.Accept(files, known)
-	if err != nil { // no id is left
+	if err != nil { // there are no ids left to assign
 		return nil
 	}
 	feed, report, err := Read(context.Background(), FS(fsys), ReadOptions{
-		Listed: 1 << 30, // all unknown fields, which the model does not count
+		Listed: 1 << 30, // lists all unknown fields, since the model does not count them
 		Known: func(collection, key string) (uint64, bool) {
 			id, ok := known[collection][key]
 			return uint64(id), ok
@@ -124,7 +125,7 @@ func compareWithModel(t interface{ Fatalf(string, ...any) }, fsys fstest.MapFS,
 	got := accepted(feed)
 	for collection, rows := range got {
 		for key, row := range rows {
-			if row.ID == 0 { // to be assigned
+			if row.ID == 0 { // the ledger will assign one
 				row.ID = want[collection][key].ID
 				rows[key] = row
 			}
@@ -175,7 +176,7 @@ func TestReadAgainstModel(t *testing.T) {
 	}
 }
 
-// FuzzFiles reads any bytes both ways, as each of the files.
+// FuzzFiles compares Read with the model on arbitrary bytes, used as each of the files.
 func FuzzFiles(f *testing.F) {
 	for _, row := range []string{
 		`{"key":"a","id":5,"name":"n","symbol":"s","slug":"s\u0041","explorers":["x"],"active":true}`,
@@ -191,7 +192,7 @@ func FuzzFiles(f *testing.F) {
 		f.Add([]byte(row))
 	}
 	f.Fuzz(func(t *testing.T, file []byte) {
-		// The model knows nesting as encoding/json does.
+		// The model limits nesting as encoding/json does.
 		if bytes.Count(file, []byte("[")) > 9000 || bytes.Count(file, []byte("{")) > 9000 {
 			return
 		}
@@ -202,7 +203,7 @@ func FuzzFiles(f *testing.F) {
 	})
 }
 
-// FuzzObject compares object with encoding/json on single texts.
+// FuzzObject compares the type object with encoding/json on single values.
 func FuzzObject(f *testing.F) {
 	for _, text := range []string{
 		`{}`, `{"a":1,"a":[{"b":"\n"}]}`, `{"a":"\ud83d\ude00","\u0062":null}`, `[1e5,-0.1]`, `{"a":"\ud800"}`,
@@ -216,7 +217,7 @@ func FuzzObject(f *testing.F) {
 		}
 		o := newObject("", 3, "a", "b", "c")
 		err := o.read(text)
-		half := bytes.Contains(bytes.ToLower(text), []byte(`\ud`)) // of a surrogate pair, perhaps without the other
+		half := bytes.Contains(bytes.ToLower(text), []byte(`\ud`)) // perhaps an unpaired surrogate
 		if json.Valid(text) != (err == nil || err == errNotObject) && !half {
 			t.Fatalf("%q: %v", text, err)
 		}

@@ -16,13 +16,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The inputs of these tests come from public reports of bugs in programs that do the same work. They
-// are named by project and number. The right values are those of the reports and of FEED.md, "Bad input".
+// The inputs of these tests come from public reports of bugs in programs that do the same work.
+// Comments name the project and the number of the report. The correct values come from the reports
+// and from FEED.md, "Bad input".
 
 const tetherAddress = "0xdAC17F958D2ee523a2206206994597C13D831ec7"
 
-// TestContestedAddress: whoever gets a coin listed with the address of another costs that one neither
-// its row nor its price (Uniswap 1827, cryptoformat 39, token-lists 1491).
+// TestContestedAddress checks that a coin that is listed with another coin's address takes neither
+// the row nor the price from that coin (Uniswap 1827, cryptoformat 39, token-lists 1491).
 func TestContestedAddress(t *testing.T) {
 	asset := func(key, id, platforms string) string {
 		return fmt.Sprintf(`{"key":%q,%s"name":"n","symbol":"s","slug":%[1]q,"platforms":{%[3]s}}`+"\n", key, id, platforms)
@@ -85,15 +86,15 @@ func TestContestedAddress(t *testing.T) {
 	}
 }
 
-// TestBadOptionalValue: a bad value that a row can be without costs neither the row nor the price, and a
-// warning names file, line, field and value (pgcopy 24, pandas 10742).
+// TestBadOptionalValue checks that a bad value in an optional field affects neither the row nor the
+// price, and that a warning names the file, line, field and value (pgcopy 24, pandas 10742).
 func TestBadOptionalValue(t *testing.T) {
 	long, many := strings.Repeat("x", 3000), strings.TrimSuffix(strings.Repeat(`"x",`, 51), ",")
 	for _, c := range []struct{ file, field, value string }{
 		{AssetsFile, "logo", `"` + long + `"`}, {AssetsFile, "explorers", "[" + many + "]"},
 		{AssetsFile, "website", "5"}, {QuotesFile, "max_supply", "-1"}, {QuotesFile, "market_cap", `"NaN"`},
 		{QuotesFile, "market_cap", `"N/A"`}, {QuotesFile, "market_cap", `"null"`}, {QuotesFile, "market_cap", `"-"`},
-		// Others of the kind.
+		// More values of this kind, which are not from reports.
 		{AssetsFile, "active", `"yes"`}, {AssetsFile, "platforms", "[]"}, {AssetsFile, "explorers", `["x",null]`},
 		{QuotesFile, "volume", "1e999999999"}, {QuotesFile, "volume", `"Infinity"`}, {QuotesFile, "total_supply", "{}"},
 	} {
@@ -111,8 +112,9 @@ func TestBadOptionalValue(t *testing.T) {
 	}
 }
 
-// TestCleanTexts: what nobody sees is no part of a text (Maskbook 1781; recorded exchanges have names
-// such as "NEO\u00a0"). The last rows are of our own: joiners that Persian and emoji need stay.
+// TestCleanTexts checks that invisible characters are removed from strings (Maskbook 1781; recorded
+// exchanges have names such as "NEO\u00a0"). The last rows are not from reports: the joiners that
+// Persian and emoji need stay.
 func TestCleanTexts(t *testing.T) {
 	for in, want := range map[string]string{
 		"playcoin\n": "playcoin", " playcoin": "playcoin", "play\tcoin": "playcoin", "playcoin\u00a0": "playcoin",
@@ -152,7 +154,7 @@ func TestCleanTexts(t *testing.T) {
 	}
 }
 
-// TestRecordedNames: the names of recorded exchanges are clean.
+// TestRecordedNames checks that the names of recorded exchanges are clean after reading.
 func TestRecordedNames(t *testing.T) {
 	feed, report := mustRead(t, FS(recordedFeed(t, "coingecko-2025")), ReadOptions{Listed: 1000})
 	for _, e := range feed.Exchanges {
@@ -163,11 +165,12 @@ func TestRecordedNames(t *testing.T) {
 	same(t, report.file(ExchangesFile).Warned, recordedUnclean)
 }
 
-// recordedUnclean is the number of exchanges whose recorded names end in a blank, as
+// recordedUnclean is the number of exchanges whose recorded names end in white space, as
 // jq -r .name exchanges.ndjson | grep -cP '[\s\x{a0}]$' counts them.
 const recordedUnclean = 15
 
-// TestLeapSecond: a leap second is the next second (golang 8728; RFC 3339, 5.8 has the second one).
+// TestLeapSecond checks that a leap second is read as the next second (golang 8728; the second time
+// is from RFC 3339, 5.8).
 func TestLeapSecond(t *testing.T) {
 	for in, want := range map[string]string{
 		"2016-12-31T23:59:60Z": "2017-01-01T00:00:00Z", "1990-12-31T15:59:60-08:00": "1991-01-01T00:00:00Z",
@@ -186,13 +189,14 @@ func TestLeapSecond(t *testing.T) {
 	}
 }
 
-// optional are the fields that a row can be without, by file.
+// optional lists the optional fields of each file.
 var optional = map[string][]string{
 	AssetsFile: {"logo", "explorers", "website", "whitepaper", "active", "platforms"},
 	QuotesFile: {"market_cap", "volume", "circulating_supply", "total_supply", "max_supply"},
 }
 
-// TestOptionalValuesCostNoPrice spoils any number of optional values of a feed in any way.
+// TestOptionalValuesCostNoPrice spoils random optional values of a feed, which must affect neither
+// rows nor prices.
 func TestOptionalValuesCostNoPrice(t *testing.T) {
 	needed := func(files fstest.MapFS) map[string]string {
 		feed, _, err := Read(t.Context(), FS(files), ReadOptions{})
@@ -240,8 +244,8 @@ func TestOptionalValuesCostNoPrice(t *testing.T) {
 	})
 }
 
-// TestUnknownFiles: a source that is read again and again names the unknown files each time. An operator's
-// builder with a folder of queries ended at its second mark.
+// TestUnknownFiles checks that a source that is read repeatedly names the unknown files each time.
+// An operator's builder with a folder of queries once failed at its second mark.
 func TestUnknownFiles(t *testing.T) {
 	files := Results{
 		Memory: Memory{InfoFile: Info("t", time.Unix(1e9, 0)),
@@ -263,9 +267,10 @@ func TestUnknownFiles(t *testing.T) {
 	}
 }
 
-// TestCarriageReturns: a table whose lines end in CR alone, as Excel's "CSV (Macintosh)" writes them, is
-// refused. Otherwise all its rows would be columns, and it would be a table without rows (ddeboer/data-import
-// 315, sqlitebrowser 212). The last row ends in CR LF, which is right.
+// TestCarriageReturns checks that a table whose lines end in CR alone, as in Excel's "CSV
+// (Macintosh)" format, is refused. Otherwise all its rows would be read as columns, and it would
+// have no rows (ddeboer/data-import 315, sqlitebrowser 212). In the last case, the last row ends in
+// CR LF, which is valid.
 func TestCarriageReturns(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"quotes.csv", "key,price\rbtc,90\r", "CR alone"},

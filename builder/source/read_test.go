@@ -24,8 +24,8 @@ import (
 
 const testInfo = `{"format":1,"database":"db","time":"2026-01-31T12:00:00Z"}`
 
-// testFeed is a feed of three assets whose other files are as given: pairs of
-// a name and what the file holds.
+// testFeed returns a feed with three assets and the given files, which are pairs of a name and the
+// file's contents.
 func testFeed(files ...string) fstest.MapFS {
 	fsys := fstest.MapFS{
 		InfoFile: {Data: []byte(testInfo)},
@@ -61,7 +61,8 @@ func (r *Report) file(name string) *FileReport {
 
 func u(lo uint64) market.U128 { return market.U128{Lo: lo} }
 
-// decimal is a number with so many decimals, written without a point.
+// decimal returns digits × 10^decimals, the internal form of a whole number with this many
+// decimals.
 func decimal(t testing.TB, digits string, decimals int) market.U128 {
 	t.Helper()
 	n, ok := new(big.Int).SetString(digits+strings.Repeat("0", decimals), 10)
@@ -73,7 +74,7 @@ func decimal(t testing.TB, digits string, decimals int) market.U128 {
 	}
 }
 
-// linesOf returns the lines of a file in testdata but for blank ones and comments.
+// linesOf returns the lines of a file in testdata, except blank lines and comments.
 func linesOf(t *testing.T, name string) (lines []string) {
 	t.Helper()
 	b := must.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
@@ -85,7 +86,8 @@ func linesOf(t *testing.T, name string) (lines []string) {
 	return lines
 }
 
-// checkRow reads the only row of a file; rows.txt describes outcomes.
+// checkRow reads a file that consists of one row, and checks the outcome. rows.txt describes
+// outcomes.
 func checkRow(t *testing.T, file, row, outcome string) {
 	t.Helper()
 	_, report := mustRead(t, FS(testFeed(file, row)), ReadOptions{})
@@ -102,8 +104,8 @@ func checkRow(t *testing.T, file, row, outcome string) {
 	}
 }
 
-// TestRows reads each row of rows.txt, and those that a text file cannot show, as the only
-// row of its file. (FuzzObject compares with encoding/json which texts are JSON.)
+// TestRows reads each row of rows.txt as the only row of its file, and also rows that a text file
+// cannot show. FuzzObject checks the JSON syntax against encoding/json.
 func TestRows(t *testing.T) {
 	file, base, reason := "", "", ""
 	for _, line := range linesOf(t, "rows.txt") {
@@ -145,7 +147,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestClaims reads the files of claims.txt, beside ids that were given out before.
+// TestClaims reads the files of claims.txt when some ids are already assigned.
 func TestClaims(t *testing.T) {
 	known := map[string]uint64{"old": 7, "away": 8, "high": 1<<53 - 1}
 	opts := ReadOptions{
@@ -201,7 +203,8 @@ func TestQuoteOfAnAssetSetAside(t *testing.T) {
 	}
 }
 
-// TestRowSetAsideCountsNothing: members, natives and times are counted for the rows that are used.
+// TestRowSetAsideCountsNothing checks that unknown members and native coins and bad times are
+// counted only for accepted rows.
 func TestRowSetAsideCountsNothing(t *testing.T) {
 	_, report := mustRead(t, FS(testFeed(
 		ExchangesFile, `{"key":"","name":"n","slug":"s","market":{"data_time":"never"}}`,
@@ -252,7 +255,7 @@ func TestDataTime(t *testing.T) {
 
 func TestLines(t *testing.T) {
 	row := func(key string) string { return `{"key":"` + key + `","name":"n","symbol":"s","slug":"` + key + `"}` }
-	// long is a row of so many bytes.
+	// long returns a row of n bytes.
 	long := func(key string, n int) string {
 		r := row(key)
 		return r[:len(r)-1] + strings.Repeat(" ", n-len(r)) + "}"
@@ -308,7 +311,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// repeat gives n bytes of a piece over and over, without holding them.
+// repeat is a reader that repeats a piece until it has returned n bytes. It keeps only the piece in
+// memory.
 type repeat struct {
 	piece []byte
 	n     int
@@ -336,7 +340,8 @@ func (f readerFiles) Open(_ context.Context, name string) (io.ReadCloser, error)
 	return FS(fstest.MapFS{}).Open(context.Background(), name)
 }
 
-// TestLongLineCostsNoMemory reads a line of 100 MiB, and 100 MiB of lines that are set aside.
+// TestLongLineCostsNoMemory checks how much memory it takes to read a line of 100 MiB, and 100 MiB
+// of rows that are set aside.
 func TestLongLineCostsNoMemory(t *testing.T) {
 	const size = 100 << 20
 	bad := []byte(`{"key":"\u00e4` + strings.Repeat("k", 1<<19) + "\",\"name\":5}\n")
@@ -370,8 +375,8 @@ func TestLongLineCostsNoMemory(t *testing.T) {
 	}
 }
 
-// TestLongTexts: the longest texts that are taken, and those that are a byte or one too long. Those cost
-// the row only where it cannot be without them.
+// TestLongTexts tests the longest strings and lists that are accepted, and ones that are longer by
+// one byte or element. Only in a required field do they set the row aside.
 func TestLongTexts(t *testing.T) {
 	for field, most := range map[string]int{
 		"key": 256, "name": 256, "symbol": 256, "slug": 256, "logo": 2048, "website": 2048, "whitepaper": 2048,
@@ -419,7 +424,7 @@ func TestMissingFiles(t *testing.T) {
 			t.Errorf("without %s: %v", name, err)
 		}
 	}
-	// testFeed has no other file.
+	// This feed has none of the optional files.
 	feed, report := mustRead(t, FS(testFeed()), ReadOptions{})
 	if len(feed.Assets) != 3 || len(report.Files) != 6 {
 		t.Errorf("%d assets, %+v", len(feed.Assets), report)
@@ -467,8 +472,8 @@ func TestInfoFile(t *testing.T) {
 	}
 }
 
-// TestUnreadable: a file that breaks off is an error, whichever it is, and is
-// never taken for one that is missing.
+// TestUnreadable checks that an error while any file is read is returned, and that the file is
+// never mistaken for a missing one.
 func TestUnreadable(t *testing.T) {
 	fsys := testFeed()
 	whole := func(name string) io.Reader {
@@ -493,7 +498,7 @@ func TestUnreadable(t *testing.T) {
 			}
 			files[name] = reader
 			if name == InfoFile && at == "in a long line" {
-				continue // is too long before it breaks
+				continue // the file is too long before the error occurs
 			}
 			_, _, err := Read(context.Background(), files, ReadOptions{})
 			if !errors.Is(err, broken) || !strings.HasPrefix(err.Error(), name+": ") {

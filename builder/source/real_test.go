@@ -11,7 +11,7 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// recorded is where recorded market data lies when it is there: beside the project.
+// recorded is the folder of the recorded market data. It is outside the project and may be missing.
 const recorded = "../../../shared/data"
 
 // recordedFeed returns a recorded feed's files, or skips the test.
@@ -38,7 +38,8 @@ func loadFeed(t testing.TB, dir string) fstest.MapFS {
 	return files
 }
 
-// rowsOf checks how many rows each file has, and returns how many of them were set aside.
+// rowsOf checks the number of rows of each file, and returns the numbers of rows that were set
+// aside.
 func rowsOf(t *testing.T, report *Report, want map[string]int) (rejected map[string]int) {
 	t.Helper()
 	rejected = map[string]int{}
@@ -53,7 +54,7 @@ func rowsOf(t *testing.T, report *Report, want map[string]int) (rejected map[str
 	return rejected
 }
 
-// TestSample reads the real data that comes with the project.
+// TestSample reads the real data that is part of the project.
 func TestSample(t *testing.T) {
 	files := loadFeed(t, "testdata/feed")
 	compareWithModel(t, files, nil)
@@ -81,18 +82,18 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestRecordedFeed reads a whole market as it was recorded.
+// TestRecordedFeed reads the recording of a whole market.
 func TestRecordedFeed(t *testing.T) {
 	files := recordedFeed(t, "coingecko-2025")
-	if !testing.Short() { // which is for the race detector: the model is slow, and has no goroutines
+	if !testing.Short() { // short tests are for the race detector, and the slow model has no goroutines
 		compareWithModel(t, files, nil)
 	}
 	feed, report := mustRead(t, FS(files), ReadOptions{})
 	rejected := rowsOf(t, report, map[string]int{
 		AssetsFile: 21498, QuotesFile: 19596, ExchangesFile: 1102, CategoriesFile: 633, ChainsFile: 316,
 	})
-	// Assets without a symbol or with the slug of another, and their quotes; a
-	// category that is there twice.
+	// The rejected rows are assets without a symbol or with another asset's slug, their quotes, and
+	// a repeated category.
 	same(t, rejected[AssetsFile], 57)
 	same(t, rejected[QuotesFile], 49)
 	same(t, rejected[CategoriesFile], 1)

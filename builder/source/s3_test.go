@@ -13,7 +13,7 @@ import (
 	"example.com/marketdata/internal/test/testserver"
 )
 
-// TestS3 reads the sample from a real server, and asks it when it is away.
+// TestS3 reads the sample from a real server, and tries again after the server has stopped.
 func TestS3(t *testing.T) {
 	server := testserver.MinIO(t)
 	store := must.Get(s3store.Open(server.URL("a/feed"), server.Options()))(t)
@@ -54,7 +54,7 @@ func TestS3(t *testing.T) {
 		!strings.HasPrefix(err.Error(), "feed.json: missing, and a feed must have it") {
 		t.Errorf("an empty prefix: %v", err)
 	}
-	// A server that is away is not one without the file.
+	// An unreachable server differs from a server that does not have the file.
 	server.Stop()
 	if _, err := files.Open(t.Context(), ChainsFile); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a server that is away: %v", err)

@@ -21,7 +21,7 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// writeFeed makes a folder with the given files.
+// writeFeed writes the given files to the folder dir.
 func writeFeed(t *testing.T, dir string, files Files) {
 	t.Helper()
 	ok(t, Write(t.Context(), dir, files, nil))
@@ -95,8 +95,8 @@ func TestFolderIsMissing(t *testing.T) {
 	}
 }
 
-// TestFolderBehindALink: files that were given out stay with the folder that
-// the link pointed to then.
+// TestFolderBehindALink checks that Files stays with the folder to which the link pointed when it
+// was opened.
 func TestFolderBehindALink(t *testing.T) {
 	dir := t.TempDir()
 	link := filepath.Join(dir, "current")
@@ -143,7 +143,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// moving is the n-th state of a feed: its time, asset and price all say n.
+// moving returns the nth state of a feed. Its time, asset and price all contain n.
 func moving(n int) map[string]string {
 	return map[string]string{
 		InfoFile:   fmt.Sprintf(`{"format":1,"database":"db","time":"2026-01-31T12:%02d:00Z"}`, n),
@@ -152,8 +152,9 @@ func moving(n int) map[string]string {
 	}
 }
 
-// replaced reads a feed that write replaces by its next state between assets and quotes, as often as moves
-// says: the assets of one state never meet the quotes of another (report, D11).
+// replaced reads a feed. Between the assets and the quotes, write replaces the feed with its next
+// state, as often as moves says. The assets of one state must never be combined with the quotes of
+// another (report, D11).
 func replaced(t *testing.T, src Source, write func(n int), moves ...int) {
 	t.Helper()
 	for _, moves := range moves {
@@ -187,7 +188,7 @@ func TestReplaced(t *testing.T) {
 		at := time.Date(2026, 1, 31, 12, n, 0, 0, time.UTC)
 		ok(t, errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chtimes(path, at, at)))
 	}
-	synctest.Test(t, func(t *testing.T) { // for its clock: nobody waits
+	synctest.Test(t, func(t *testing.T) { // its clock makes the pauses take no time
 		dir := t.TempDir()
 		replaced(t, folder(dir), func(n int) {
 			for name, text := range moving(n) {
@@ -202,7 +203,7 @@ func TestReplaced(t *testing.T) {
 			put(t, filepath.Join(dir, "quotes.csv"), fmt.Sprintf("key,price\na,%d\n", n), n)
 		}, 0, 1, 2, 1000)
 	})
-	// A writer in Write's order: feed.json is missing while the others change.
+	// The feed is written in the order of Write: feed.json is missing while the other files change.
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		writeFeed(t, dir, FS(testFeed()))
@@ -223,7 +224,7 @@ func TestReplaced(t *testing.T) {
 	})
 }
 
-// TestWriteThatFails leaves nothing that could be taken for a feed.
+// TestWriteThatFails checks that a failed Write leaves nothing that could be mistaken for a feed.
 func TestWriteThatFails(t *testing.T) {
 	dir := t.TempDir()
 	writeFeed(t, dir, FS(testFeed()))
@@ -242,7 +243,7 @@ func TestWriteThatFails(t *testing.T) {
 	if err != nil || len(entries) != 1 || entries[0].Name() != AssetsFile {
 		t.Errorf("leaves %v, %v", entries, err)
 	}
-	// A source that is no feed changes nothing at all.
+	// A source that is not a feed changes nothing.
 	writeFeed(t, dir, good)
 	delete(files, InfoFile)
 	if err := Write(t.Context(), dir, files, nil); err == nil || !strings.HasPrefix(err.Error(), InfoFile) {
@@ -253,7 +254,8 @@ func TestWriteThatFails(t *testing.T) {
 	}
 }
 
-// TestPipe: a feed with a pipe for a file is refused, and not waited for.
+// TestPipe checks that a feed that has a pipe instead of a file is refused without waiting for the
+// pipe.
 func TestPipe(t *testing.T) {
 	for _, name := range []string{InfoFile, AssetsFile, QuotesFile} {
 		dir := t.TempDir()
