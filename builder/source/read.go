@@ -105,7 +105,7 @@ func ReadInfo(ctx context.Context, files Files) (database string, t time.Time, e
 	return parseInfo(files, info)
 }
 
-// checkInfo returns ErrReplaced if the contents of feed.json are no longer the given ones.
+// checkInfo returns ErrReplaced if feed.json is missing or its contents differ from the given ones.
 func checkInfo(ctx context.Context, files Files, before []byte) error {
 	now, err := readInfoFile(ctx, files)
 	if errors.Is(err, errMissing) || err == nil && !bytes.Equal(now, before) {
@@ -337,7 +337,7 @@ const lineBuffer = MaxLine + 2
 // lines reads a file line by line, in lineBuffer bytes of memory.
 type lines struct {
 	buf     *bufio.Reader
-	number  int  // number, from 1, of the line that the method next returned last
+	number  int  // 1-based number of the line that the last call of next returned
 	unended bool // that line has no line ending, so it is the last one
 }
 

@@ -133,8 +133,8 @@ const (
 	maxExplorers = 50
 )
 
-// bounded reads a string. The argument most is its maximum length in bytes. ok is false if it is
-// absent or bad.
+// bounded reads a string of at most the given number of bytes. ok is false if the string is absent
+// or bad.
 func (r *row) bounded(o *object, field, most int) (text []byte, ok bool) {
 	text, ok = r.text(o, field)
 	return r.bound(o, field, most, text, ok)

@@ -12,7 +12,8 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// The first fields of every object, in this order. Quotes have only the key.
+// The first fields of assets, exchanges, categories and chains, in this order. Quotes have only the
+// key.
 const (
 	fieldKey = iota
 	fieldID

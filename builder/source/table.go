@@ -115,7 +115,7 @@ func quoted[T string | []string](texts T) []byte {
 type Results struct {
 	Memory
 	// Columns are the column names of each file. Names are the names by which messages refer to the
-	// files. Others are the names of other files in the queries' folder.
+	// files. Others are the names of the files in the queries' folder.
 	Columns map[string][]string
 	Names   map[string]string
 	Others  []string

@@ -4,10 +4,10 @@
 //
 // A provider's package implements [Market]. It describes each thing that it requests as a [Part]
 // (its URL, how long an answer counts as new, how to check an answer), asks a [Round] for the
-// parts, and writes the rows as the files of a feed ([Feed]). Every number stays as the provider
-// wrote it, since values are passed on as raw JSON. The package does not judge rows. It passes on a
-// row that cannot be used, and the reader of feeds sets it aside, reports it, and counts it for the
-// guard rails.
+// parts, and writes the rows as the files of a feed ([Feed]). Values are passed on as raw JSON, so
+// every number stays as the provider wrote it, except the results of [Product] and [Quotient]. The
+// package does not judge rows. It passes on a row that cannot be used, and the feed reader sets it
+// aside, reports it, and counts it for the guard rails.
 //
 // There are three kinds of rounds. A live round asks the provider and keeps the last good answers.
 // A replay reads a recording. A dry run only notes the requests, from which [Source.Costs] computes

@@ -264,11 +264,11 @@ func (r *liveRound) askPage(ctx context.Context, p *Part, more url.Values, old P
 }
 
 // keep caches a good answer. While there is a last good answer that is not too old, keep returns an
-// error for an answer that has lost more than half of its rows. For a part for which the method
-// alone returns true, a loss of more than a fifth is an error until the last good answer is an hour
-// overdue. After that, keep accepts a loss of up to half, as the guard rails do. The caller uses
-// prices in spite of the error, unless alone returns true, so that the guard rails can judge them,
-// and requests them again the next time. Any other such answer counts as unavailable.
+// error for an answer that has lost more than half of its rows. If p.alone returns true, a loss of
+// more than a fifth is also an error until the last good answer is an hour overdue. After that,
+// keep accepts a loss of up to half, as the guard rails do. Despite the error, the caller uses
+// prices so that the guard rails can judge them, unless p.alone returns true, and requests them
+// again the next time. Any other such answer counts as unavailable.
 func (r *liveRound) keep(p *Part, a, cached *Answer) error {
 	if cached != nil && !cached.Gone && !a.Gone && age(cached.Fetched, r.time) <= p.Every+p.keep() {
 		was, now := cached.rows(), a.rows()

@@ -52,8 +52,7 @@ const (
 // that neither a crash nor a second process makes the count too low.
 //
 // The limit is spread over the month: the burst is available immediately, and the rest becomes
-// available at a constant rate. Less valuable calls, and retries, are allowed only if more of the
-// burst is left.
+// available at a constant rate. Less valuable calls, and retries, can use only a part of the burst.
 type quota struct {
 	limit, burst int // calls in a month (0: no limit), and calls available immediately
 	dir          string

@@ -172,7 +172,7 @@ func title(h hash, marks []string) string {
 // names returns an asset's name and symbol. Four percent of the assets, all of them small, have an
 // odd name and symbol. Of the others, fifteen percent have a popular symbol, a few of them in a
 // different form that folds to the same text. The rest have a symbol that is made from the name.
-// The symbol of an asset that is pegged to the dollar contains USD.
+// The symbol of an invented asset that is pegged to the dollar contains USD.
 func (a *asset) names() (name, symbol string) {
 	if r := a.real(); r != nil {
 		return r.name, r.symbol

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// real is one of the largest assets, which are well-known real ones.
+// real describes one of the largest assets, which are real and well known.
 type real struct {
 	slug, symbol, name string
 	digits             uint64 // the initial price is digits × 10^exp dollars

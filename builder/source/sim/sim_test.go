@@ -238,7 +238,7 @@ func TestPricesMove(t *testing.T) {
 		now := prices(t, 1000, when)
 		for _, c := range []struct {
 			age       time.Duration
-			low, most float64 // the least factor for the median price, and the highest for any price
+			low, most float64 // the lowest factor for the median price, and the highest for any price
 		}{
 			{artifacts.Step, 1.0001, 1.2}, {time.Hour, 1.001, 1.5}, {24 * time.Hour, 1.01, 3},
 			{7 * 24 * time.Hour, 1.02, 50}, {365 * 24 * time.Hour, 1.1, 5000},
