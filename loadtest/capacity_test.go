@@ -19,16 +19,16 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// service is a simulated service behind a simulated load tester, on a clock of
-// its own: what a step at a rate would measure follows from the queue.
+// service simulates a service and a load tester on a simulated clock. The figures of a step are computed from
+// the queue of requests.
 type service struct {
-	slots   int           // requests that are worked on at a time
-	takes   time.Duration // by each
-	errors  float64       // share that is answered with a 503
-	limit   float64       // requests a second beyond which answers are 429; 0: none
-	stalls  float64       // chance of a step to see the service stand still for 40 ms, ten times a second
-	sending time.Duration // that the load tester takes to send a request
-	late    time.Duration // that the load tester is held up, ten times a second
+	slots   int           // how many requests it handles at a time
+	takes   time.Duration // how long it takes to handle a request
+	errors  float64       // share of requests that it answers with a 503
+	limit   float64       // rate limit in requests a second; 0 means none
+	stalls  float64       // probability that the service stops for 40 ms ten times a second during a step
+	sending time.Duration // how long the load tester takes to send a request
+	late    time.Duration // how long the load tester stops, ten times a second
 
 	rand    *rand.Rand
 	elapsed time.Duration
@@ -47,7 +47,7 @@ func (s *service) run(t *testing.T, rate float64, connections, most int, thresho
 	if connections > 0 {
 		setup.Mode, setup.Connections = "closed", connections
 	}
-	var generator time.Duration // is free at
+	var generator time.Duration // when the load tester can send the next request
 	slots, conns := make([]time.Duration, s.slots), make([]time.Duration, setup.Connections)
 	stalled := s.rand.Float64() < s.stalls
 	first := func(times []time.Duration) *time.Duration { return &times[slices.Index(times, slices.Min(times))] }
@@ -104,7 +104,7 @@ func (s *service) run(t *testing.T, rate float64, connections, most int, thresho
 	return judge(rate, connections, r, thresholds)
 }
 
-// bucket is the rate limit of a key.
+// bucket is the token bucket of a key's rate limit.
 type bucket struct {
 	tokens   float64
 	refilled time.Duration
@@ -137,7 +137,7 @@ func (s *service) answer(
 	return *slot, status
 }
 
-// held delays what starts in the first by of a tenth of a second.
+// held returns at or, if at is in the first part (of length by) of a tenth of a second, the end of that part.
 func held(at, by time.Duration) time.Duration {
 	if tenth := at % (100 * time.Millisecond); tenth < by {
 		return at - tenth + by
@@ -155,15 +155,15 @@ func parse(t *testing.T, texts ...string) []*result.Assertion {
 	return all
 }
 
-// A found capacity holds, a tenth more does not, and the search takes at most three minutes. A
-// search without a result ends within one minute, with the reason.
+// The capacity found holds, a rate a tenth higher does not, and the search takes at most three minutes. A
+// search without a result ends within one minute and states the reason.
 func TestSearch(t *testing.T) {
 	for name, tc := range map[string]struct {
 		service  service
 		slo      string
 		most     int
-		capacity [2]float64 // the range of what is found
-		why      string     // why nothing is
+		capacity [2]float64 // the range in which the found capacity must be
+		why      string     // why no capacity is found
 	}{
 		"fixed time": {
 			service{slots: 4, takes: 2 * time.Millisecond}, "p99<50ms", 1000, [2]float64{1800, 2010}, ""},
@@ -260,7 +260,7 @@ func TestNodesFor(t *testing.T) {
 	}
 }
 
-// What held need not hold again: then a little less is tried, but not for long.
+// A rate that held may fail when it is repeated. Then the search tries slightly lower rates, but only a few.
 func TestSearchNoise(t *testing.T) {
 	for then, want := range map[float64]float64{1000: 1000, 970: 950, 920: 902.5, 800: 0, 0: 0} {
 		s := searcher{
@@ -269,7 +269,7 @@ func TestSearchNoise(t *testing.T) {
 			try := Try{Rate: rate, Connections: connections, Verdict: Held, Run: &result.Run{}}
 			if connections > 0 {
 				try.Rate = 1000
-			} else if len(s.Tries) > 2 && rate > then { // after a closed run, a light one, and one at the closed rate
+			} else if len(s.Tries) > 2 && rate > then { // after a closed run, a light run, and a run at the closed rate
 				try.Verdict, try.Why = Failed, "p99<5ms was 6 ms"
 			}
 			return try, nil
@@ -281,7 +281,7 @@ func TestSearchNoise(t *testing.T) {
 	}
 }
 
-// The time bounds the search, with the longest step so far set aside.
+// The search ends in time, even if the next step takes as long as the longest step so far.
 func TestSearchTime(t *testing.T) {
 	var now time.Duration
 	s := searcher{
@@ -297,8 +297,8 @@ func TestSearchTime(t *testing.T) {
 	}
 }
 
-// A machine that disturbs the search has a minute for more than the light rate to hold;
-// one that does not has three for what holds at little more.
+// On a machine that disturbs the search, a rate above the light rate must hold within one minute. On other
+// machines, the search may take three minutes.
 func TestSearchBusy(t *testing.T) {
 	for _, disturbed := range []bool{true, false} {
 		var now time.Duration
@@ -321,8 +321,8 @@ func TestSearchBusy(t *testing.T) {
 	}
 }
 
-// A search of a real service, that works on four requests at a time for 10 ms
-// each. On a busy machine it may be that nothing can be found; then it says so.
+// TestCapacity searches the capacity of a real service, which handles four requests at a time for 10 ms each.
+// If the machine is too busy to find it, the search must say so.
 func TestCapacity(t *testing.T) {
 	slots := make(chan struct{}, 4)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

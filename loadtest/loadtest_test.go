@@ -28,8 +28,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var t0 = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-// A mixed run with the oracle, while snapshots change: nothing is wrong with a
-// right server, and one with a fault is found out.
+// TestRun runs the mixed scenario with the oracle while snapshots change. It finds no wrong answers of a
+// correct server, and detects a server with a fault.
 func TestRun(t *testing.T) {
 	for _, tc := range []struct {
 		fault string
@@ -42,7 +42,7 @@ func TestRun(t *testing.T) {
 			api := faultedge.Start(t, store)
 			api.Break(tc.fault)
 			var asked atomic.Int64
-			var publishing sync.Mutex // the second snapshot may be due before a slow machine has the first
+			var publishing sync.Mutex // the second snapshot may be due while the first is still being published
 			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if n := asked.Add(1); n == 50 || n == 150 {
 					publishing.Lock()
@@ -93,7 +93,7 @@ func TestOptions(t *testing.T) {
 		"no scenario":     {URLs: []string{srv.URL}, Scenario: "none"},
 		"share":           {URLs: []string{srv.URL}, Targets: []string{"GET /"}, CheckShare: 2},
 		"key":             {URLs: []string{srv.URL}, Targets: []string{"GET /"}, Keys: []string{"a\nb"}},
-		"connections":     {URLs: []string{srv.URL}, Targets: []string{"GET /"}}, // of the load, below
+		"connections":     {URLs: []string{srv.URL}, Targets: []string{"GET /"}}, // the error is in the load below
 		"stages":          {URLs: []string{srv.URL}, Targets: []string{"GET /"}},
 		"nothing to load": {URLs: []string{srv.URL}, Targets: []string{"# nothing"}},
 	} {
@@ -109,7 +109,7 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s: %v, want one of usage", name, err)
 		}
 	}
-	// A service that refuses is no mistake of the options.
+	// A service that refuses requests is not an error in the options.
 	if _, err := New(context.Background(), Options{URLs: []string{srv.URL}}); err == nil || errors.Is(err, ErrUsage) {
 		t.Errorf("no directory: %v", err)
 	}

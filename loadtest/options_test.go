@@ -24,7 +24,7 @@ func TestKeys(t *testing.T) {
 	const object = `{"id":"a","key":"k1","name":"x","rate":100,"created":"2026-11-01T12:00:00Z","expires":null}`
 	file := filepath.Join(t.TempDir(), "keys")
 	for _, tc := range []struct {
-		text, want string // "": refused
+		text, want string // "" means that the file is refused
 	}{
 		{"k1\nk2\n", "a b k1 k2"}, {"k1", "a b k1"}, {"# of two clients\r\nk1\r\n\r\n  k2  \r\n", "a b k1 k2"},
 		{object, "a b k1"}, {object + "\n" + strings.Replace(object, "k1", "k2", 1) + "\n", "a b k1 k2"},
@@ -67,7 +67,7 @@ func TestHeaderRefused(t *testing.T) {
 	}
 }
 
-// requests keeps the header of each request that a server gets.
+// requests records the header of each request that a server receives.
 type requests struct {
 	mu  sync.Mutex
 	all []http.Header
@@ -82,8 +82,8 @@ func (q *requests) before(next http.Handler) http.Handler {
 	})
 }
 
-// TestHeaderAndKeys: every request, those for the directory included, carries the header fields, and
-// each key is sent as often as any other.
+// TestHeaderAndKeys checks that every request, including requests for the directory, has the header fields,
+// and that each key is sent equally often.
 func TestHeaderAndKeys(t *testing.T) {
 	store := memstore.New()
 	teststore.PublishAwkward(t, store, 30, t0, 1)
@@ -126,7 +126,7 @@ func TestHeaderAndKeys(t *testing.T) {
 	}
 }
 
-// TestUnknownClass: a threshold of a class that is never asked for is refused before anything is sent.
+// TestUnknownClass checks that New refuses a threshold on a class without requests before it sends anything.
 func TestUnknownClass(t *testing.T) {
 	var got requests
 	srv := httptest.NewServer(got.before(http.NotFoundHandler()))

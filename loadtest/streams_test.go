@@ -12,7 +12,7 @@ import (
 	"example.com/marketdata/loadtest/streams"
 )
 
-// TestWrongStreams: what INTERFACE.md does not allow is found.
+// TestWrongStreams checks that violations of INTERFACE.md are found.
 func TestWrongStreams(t *testing.T) {
 	const event = "event: snapshot\nid: 2026-11-21T10:10:00Z\ndata: {\"snapshot_time\":\"2026-11-21T10:10:00Z\"}\n\n"
 	for body, wrong := range map[string]bool{
@@ -31,7 +31,7 @@ func TestWrongStreams(t *testing.T) {
 			}
 		}))
 		lt := must.Get(New(t.Context(), Options{URLs: []string{srv.URL}, Targets: []string{"GET /"}}))(t)
-		// Ends once the stream has.
+		// The stream ends before the run does.
 		run, err := lt.Run(
 			t.Context(), Load{Duration: 200 * time.Millisecond, Timeout: 10 * time.Second, Connections: 1, Streams: 1})
 		srv.Close()

@@ -14,7 +14,7 @@ import (
 	"example.com/marketdata/loadtest/result"
 )
 
-// TestWarn: what spoils a run is told after its first second, once.
+// TestWarn checks that a problem that spoils a run is reported after its first second, and only once.
 func TestWarn(t *testing.T) {
 	limited := func(policy string) http.HandlerFunc {
 		var n atomic.Uint64
@@ -74,7 +74,7 @@ func TestWarn(t *testing.T) {
 	}
 }
 
-// TestAbort: the condition is of the last five seconds after the warm-up.
+// TestAbort checks that the condition is evaluated over the last five seconds after the warm-up.
 func TestAbort(t *testing.T) {
 	var n atomic.Uint64
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

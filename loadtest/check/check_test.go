@@ -28,12 +28,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var t0 = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-// bench is an edge, a checker and what lies between them.
+// bench connects an edge with a checker.
 type bench struct {
 	srv     *faultedge.Edge
 	c       *check.Checker
 	session *check.Session
-	wrong   int // answers that were found wrong at once
+	wrong   int // number of answers that the checker found wrong immediately
 }
 
 func newBench(srv *faultedge.Edge, cfg check.Config) *bench {
@@ -41,7 +41,7 @@ func newBench(srv *faultedge.Edge, cfg check.Config) *bench {
 	return &bench{srv: srv, c: c, session: c.Session()}
 }
 
-// start runs an edge with the snapshots of n assets and these seeds, the last of them current.
+// start runs an edge with one snapshot of n assets for each seed. The last snapshot is current.
 func start(t *testing.T, n int, seeds ...uint64) *faultedge.Edge {
 	t.Helper()
 	s := memstore.New()
@@ -49,8 +49,7 @@ func start(t *testing.T, n int, seeds ...uint64) *faultedge.Edge {
 	return faultedge.Start(t, s)
 }
 
-// ask sends one request and returns the entity tag and the snapshot of its
-// answer.
+// ask sends one request and returns the entity tag of its answer and the checker's verdict.
 func (b *bench) ask(method, target string, expect check.Expect, headers ...string) (tag string, v engine.Verdict) {
 	req := httptest.NewRequest(method, target, nil)
 	req.Header.Set("X-Api-Key", b.srv.Key)
@@ -86,7 +85,7 @@ func (b *bench) ask(method, target string, expect check.Expect, headers ...strin
 
 func (b *bench) finish() *check.Report { return b.c.Finish(context.Background(), nil) }
 
-// traffic asks a little of everything.
+// traffic sends n random requests of many kinds.
 func (b *bench) traffic(t *testing.T, n int) {
 	w := teststore.Read(t, b.srv.Store).Oracle(t, b.srv.Store)
 	r := rand.New(rand.NewPCG(3, 4))
@@ -141,7 +140,8 @@ func (b *bench) traffic(t *testing.T, n int) {
 	}
 }
 
-// found says as what kind of finding each spoiling is found, without the oracle and with it; "": it is not.
+// found maps each spoiling to the kind of finding that it causes, without and with the oracle. "" means that
+// it is not found.
 var found = map[string][2]check.Kind{
 	"zero-is-refused":      {check.Status, check.Status},
 	"size-is-clamped":      {check.Status, check.Status},
@@ -159,8 +159,8 @@ var found = map[string][2]check.Kind{
 	"other-modified":       {"", check.Headers},
 	"other-length-of-head": {"", check.Oracle},
 	"errors-are-cached":    {check.Headers, check.Headers},
-	"always-not-modified":  {"", ""},                       // while the snapshot stays: see TestWrongNotModified
-	"stale-snapshot":       {check.Envelope, check.Oracle}, // /global shows its time
+	"always-not-modified":  {"", ""},                       // see TestWrongNotModified for a new snapshot
+	"stale-snapshot":       {check.Envelope, check.Oracle}, // /global contains the snapshot's time
 	"two-swapped":          {check.Order, check.Oracle},
 	"ties-are-reversed":    {check.Order, check.Oracle},
 	"unranked-first":       {check.Order, check.Oracle},
@@ -234,7 +234,8 @@ func describe(rep *check.Report) string {
 	return b.String()
 }
 
-// One byte in one answer of ten thousand is wrong, while snapshots change: it is found, and nothing else is.
+// One byte in one of ten thousand answers is wrong while snapshots change. The checker finds it, and nothing
+// else.
 func TestOneByteInTenThousand(t *testing.T) {
 	srv := start(t, 120, 0)
 	const n = 10_000
@@ -248,7 +249,7 @@ func TestOneByteInTenThousand(t *testing.T) {
 		return a
 	})
 	b := newBench(srv, check.Config{Share: 1, Store: srv.Store})
-	// Answers are many and alike, as those to popular requests are.
+	// Many requests have the same answer, like requests for popular assets.
 	targets := make([]string, 500)
 	r := rand.New(rand.NewPCG(1, 1))
 	for i := range targets {
@@ -271,7 +272,7 @@ func TestOneByteInTenThousand(t *testing.T) {
 	}
 }
 
-// A 304 about a body that the snapshot no longer has.
+// The checker finds a 304 that confirms a body that the snapshot no longer has.
 func TestWrongNotModified(t *testing.T) {
 	srv := start(t, 60, 1)
 	b := newBench(srv, check.Config{Share: 1, Store: srv.Store, MaxPending: 1})
@@ -287,7 +288,7 @@ func TestWrongNotModified(t *testing.T) {
 	b.finish()
 }
 
-// A pin may be gone when two newer snapshots are known, not before.
+// The answer to a pinned request may be 410 only when two newer snapshots are known.
 func TestGone(t *testing.T) {
 	srv := start(t, 40, 1)
 	pin := t0.Add(-10 * time.Minute).Format(model.TimeFormat)
@@ -307,8 +308,7 @@ func TestGone(t *testing.T) {
 	b.finish()
 }
 
-// Without the snapshot in the store answers are counted as not compared, and
-// the report says why.
+// If the store does not have the snapshot, answers count as not compared, and the report says why.
 func TestUncompared(t *testing.T) {
 	other := memstore.New()
 	teststore.PublishAwkward(t, other, 40, t0, 1)
@@ -337,7 +337,7 @@ func TestShare(t *testing.T) {
 	b.finish()
 }
 
-// Paths of another service: only the status counts.
+// For paths of other services, only the status matters.
 func TestOtherService(t *testing.T) {
 	c := check.New(check.Config{Share: 1})
 	s := c.Session()
@@ -372,7 +372,7 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// Finish with a context that is done leaves the rest, and says how much.
+// If its context is done, Finish leaves the remaining answers unexamined, and reports how many there are.
 func TestFinishCut(t *testing.T) {
 	srv := start(t, 60, 1)
 	b := newBench(srv, check.Config{Share: 1, Store: srv.Store})

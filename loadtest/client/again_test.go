@@ -15,8 +15,8 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// serveConns accepts connections until the test ends, and serves each by a
-// goroutine. n counts them from zero.
+// serveConns accepts connections until the test ends, and serves each in its own goroutine. n is the number
+// of the connection, starting at zero.
 func serveConns(t *testing.T, serve func(n int, c net.Conn)) *Conn {
 	t.Helper()
 	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -41,12 +41,12 @@ func serveConns(t *testing.T, serve func(n int, c net.Conn)) *Conn {
 	return c
 }
 
-// TestSecondRequest: whatever befalls the second request of a connection, it is answered, sent again on a
-// new connection, or fails as it should.
+// TestSecondRequest checks for several disturbances of a connection's second request that it is answered, is
+// sent again on a new connection, or fails with the right error.
 func TestSecondRequest(t *testing.T) {
 	const get, post = "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
 	ok := "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-	large := strings.Repeat("x", 8<<20) // more than the socket takes at once
+	large := strings.Repeat("x", 8<<20) // more than fits into the socket's buffer
 	for name, tc := range map[string]struct {
 		second  string
 		answer  func(c net.Conn) // to the second request
@@ -101,7 +101,7 @@ func TestSecondRequest(t *testing.T) {
 	}
 }
 
-// writeSlowly writes each byte by itself.
+// writeSlowly writes each byte separately.
 func writeSlowly(c net.Conn, s string) {
 	for i := range len(s) {
 		io.WriteString(c, s[i:i+1])

@@ -21,8 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// script is a connection that answers with the given bytes, step at a time,
-// and then ends.
+// script is a connection that delivers data in reads of step bytes, and then ends.
 type script struct {
 	net.Conn
 	data []byte
@@ -118,7 +117,7 @@ func TestAnswers(t *testing.T) {
 				}
 				r, err := play(tc.in, step, tc.head)
 				if step < len(tc.in) && tc.name == "more than one answer" {
-					continue // the second one has not arrived when the first is whole
+					continue // the second answer has not arrived yet when the first one is complete
 				}
 				if !errors.Is(err, tc.err) {
 					t.Fatalf("step %d: error %v, want %v", step, err, tc.err)
@@ -149,8 +148,8 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// Against net/http's server: keep-alive, and a connection that the server
-// closes while it lies idle.
+// TestServer tests the client against net/http's server: keep-alive, and a connection that the server closes
+// while it is idle.
 func TestServer(t *testing.T) {
 	var opened int
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -187,7 +186,7 @@ func TestFailures(t *testing.T) {
 	defer ln.Close()
 	e := must.Get(ParseEndpoint("http://"+ln.Addr().String(), false))(t)
 	c := New(e)
-	c.Timeout = 20 * time.Millisecond // nobody accepts, so nobody answers
+	c.Timeout = 20 * time.Millisecond // nothing accepts the connection, so there is no answer
 	if _, err := c.Do(context.Background(), []byte("GET / HTTP/1.1\r\n\r\n"), false); !errors.Is(err, ErrTimeout) {
 		t.Errorf("error %v, want a timeout", err)
 	}
@@ -200,7 +199,7 @@ func TestFailures(t *testing.T) {
 func TestTLS(t *testing.T) {
 	srv := httptest.NewUnstartedServer(
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "secret") }))
-	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // it logs the handshake that we refuse
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // the server logs the handshake that the client refuses
 	srv.StartTLS()
 	defer srv.Close()
 	for _, insecure := range []bool{true, false} {
@@ -240,8 +239,8 @@ func TestParseEndpoint(t *testing.T) {
 	}
 }
 
-// FuzzAnswer holds the parser against net/http's: what both take has the same
-// status and body, and no bytes make it panic or run on for ever.
+// FuzzAnswer compares the parser with net/http's. Answers that both accept have the same status and body, and
+// no input makes the parser panic or loop forever.
 func FuzzAnswer(f *testing.F) {
 	for _, s := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// plain asks for /0, /1 … and judges by the status.
+// plain is a Source that requests /0, /1 and so on, and judges answers by their status.
 type plain struct{ sessions, failed atomic.Int32 }
 
 func (p *plain) Classes() []string { return []string{"even", "odd"} }
@@ -73,7 +73,7 @@ func mustRun(t *testing.T, cfg Config) *Result {
 		cfg.Timeout = 10 * time.Second
 	}
 	res := must.Get(Run(context.Background(), cfg))(t)
-	// Whatever happened, each request is accounted for once.
+	// Each request is counted exactly once, whatever its outcome.
 	sent, failed, due := uint64(0), uint64(0), int64(0)
 	for _, c := range res.Classes {
 		sent += c.Sent
@@ -115,9 +115,8 @@ func failures(res *Result) map[Failure]uint64 {
 	return sum
 }
 
-// A server that answers nobody until it has received 50 requests answers an
-// open loop, which goes on sending. The first request then waited for as long
-// as the schedule took to the fiftieth, and the figures say so.
+// A server that answers only after it has received 50 requests does answer an open loop, because the loop
+// keeps sending. The first request waits until the fiftieth is sent, and the latencies include this wait.
 func TestOpenLoopSendsDuringAStall(t *testing.T) {
 	const n, rate = 50, 500
 	var received atomic.Int32
@@ -142,8 +141,8 @@ func TestOpenLoopSendsDuringAStall(t *testing.T) {
 	}
 }
 
-// With too few connections requests wait; none is left out, their wait is in
-// the latency from when they were due and in the lag, not in the service time.
+// With too few connections, requests wait. None is omitted. The wait is part of the latency from the due time
+// and of the send lag, but not of the service time.
 func TestOpenLoopOutOfConnections(t *testing.T) {
 	var concurrent, most atomic.Int32
 	e := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -152,8 +151,8 @@ func TestOpenLoopOutOfConnections(t *testing.T) {
 		}
 		defer concurrent.Add(-1)
 		if r.URL.Path == "/0" {
-			// Until all others are due: a slow server, however late the run
-			// itself starts or this machine stops for a moment.
+			// Wait until all other requests are due, even if the run starts late or this machine pauses for a
+			// moment.
 			<-time.After(190 * time.Millisecond)
 		}
 	})
@@ -178,8 +177,8 @@ func TestOpenLoopOutOfConnections(t *testing.T) {
 	}
 }
 
-// A server that never answers: what could be sent times out, at the time it
-// took in the figures, and the rest is counted as never sent.
+// A server never answers. The requests that were sent time out, and the latencies include the time until the
+// timeout. The others count as never sent.
 func TestNoAnswers(t *testing.T) {
 	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer ln.Close()
@@ -227,10 +226,10 @@ func TestFailuresAreTold(t *testing.T) {
 			t.Errorf("%s: %d, want %d (of %v)", f, got, want, failures(res))
 		}
 	}
-	if s := res.Classes[1].Statuses; s[503] != 1 || s[200] != 3 { // /1 and /5 /7 /9; /3 was never answered
+	if s := res.Classes[1].Statuses; s[503] != 1 || s[200] != 3 { // /1, and /5, /7 and /9; /3 was never answered
 		t.Errorf("statuses of odd requests: %v", s)
 	}
-	// The 503 and the broken ones are in no latency, the 404 is.
+	// The latencies include the 404, but not the 503 and the broken answers.
 	if n := res.Classes[0].Due.TotalCount() + res.Classes[1].Due.TotalCount(); n != 7 {
 		t.Errorf("%d latencies, want 7", n)
 	}
@@ -247,8 +246,7 @@ func TestFailuresAreTold(t *testing.T) {
 	}
 }
 
-// Two endpoints get equal shares, and one that hangs does not hold up the
-// other.
+// Two endpoints get equal shares of the requests, and an endpoint that hangs does not delay the other.
 func TestEndpoints(t *testing.T) {
 	var a atomic.Int32
 	good := serve(t, func(http.ResponseWriter, *http.Request) { a.Add(1) })
@@ -257,7 +255,7 @@ func TestEndpoints(t *testing.T) {
 	hangs := endpoint(t, "http://"+ln.Addr().String())
 	res := mustRun(t, Config{Endpoints: []*client.Endpoint{good, hangs},
 		Stages: pace.Constant(1000, 200*time.Millisecond), Connections: 8, Timeout: 100 * time.Millisecond})
-	if a.Load() != 100 || res.Classes[0].Statuses[200] != 100 { // even requests go to the first
+	if a.Load() != 100 || res.Classes[0].Statuses[200] != 100 { // even requests go to the first endpoint
 		t.Errorf("the good endpoint got %d of 200 requests", a.Load())
 	}
 	if got := failures(res)[FailTimeout] + res.Unsent; got != 100 {
@@ -311,7 +309,7 @@ func TestWarmup(t *testing.T) {
 	}
 }
 
-// TestTick holds answers back, so that what a tick sees is known.
+// TestTick delays answers, so that the counts at each tick are known.
 func TestTick(t *testing.T) {
 	held := make(chan struct{})
 	var asked atomic.Uint64
@@ -344,7 +342,8 @@ func TestTick(t *testing.T) {
 	}
 }
 
-// TestKeep: an interval of several seconds has their sums, and leaves them as they were.
+// TestKeep checks that an interval of several seconds contains the sums over these seconds, and that keep
+// does not change the seconds' own intervals.
 func TestKeep(t *testing.T) {
 	r := newRecorder([]string{"all"})
 	var seconds []*Interval

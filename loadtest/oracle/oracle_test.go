@@ -24,8 +24,8 @@ func load(t *testing.T, store artifacts.Reader) *oracle.Snapshot {
 	return must.Get(oracle.Load(t.Context(), store, m))(t)
 }
 
-// A row that is not as the interface writes it is a fault of the snapshot, even
-// though every server that copies it agrees with the others.
+// A row that the interface does not allow is a fault of the snapshot, even though all servers that copy it
+// give the same answer.
 func TestFaultsOfTheSnapshot(t *testing.T) {
 	for name, change := range map[string]struct{ list, from, to string }{
 		"exponent":           {"quotes", `"1y":"[^"]*"`, `"1y":"1.2e1"`},
@@ -83,8 +83,7 @@ func TestFindManifest(t *testing.T) {
 	}
 }
 
-// /global shows the change record of the snapshot's database, when it can be
-// shown.
+// /global contains the change record if it is from the snapshot's database and its value can be represented.
 func TestChange(t *testing.T) {
 	published := memstore.New()
 	teststore.PublishAwkward(t, published, 40, t0, 1)

@@ -24,14 +24,14 @@ func TestUniform(t *testing.T) {
 	for _, tc := range []struct {
 		stages string
 		count  int
-		at     map[int]time.Duration // index: due
+		at     map[int]time.Duration // due time by the index of the request
 	}{
 		{"1s:4", 4, map[int]time.Duration{0: 0, 1: 250 * time.Millisecond, 3: 750 * time.Millisecond}},
 		{"10s:1000,60s:20000", 1_210_000, map[int]time.Duration{0: 0, 9_999: 9_999 * time.Millisecond,
 			10_000: 10 * time.Second, 1_209_999: 70*time.Second - 50*time.Microsecond}},
 		{"1s:2,1s:0,1s:2", 4,
 			map[int]time.Duration{1: 500 * time.Millisecond, 2: 2 * time.Second, 3: 2500 * time.Millisecond}},
-		{"2s:0-100", 100, map[int]time.Duration{0: 0, 25: time.Second}}, // a quarter of the area in half of the time
+		{"2s:0-100", 100, map[int]time.Duration{0: 0, 25: time.Second}}, // a quarter of them in half of the time
 		{"2s:100-0", 100, map[int]time.Duration{75: time.Second}},
 		{"500ms:1", 1, map[int]time.Duration{0: 0}},
 	} {
@@ -49,8 +49,8 @@ func TestUniform(t *testing.T) {
 	}
 }
 
-// Poisson arrivals: as many as asked but for chance, distances whose deviation
-// is their mean, and the same again for the same seed only.
+// Apart from chance, there are as many Poisson arrivals as requested, and the standard deviation of the times
+// between them equals their mean. Only the same seed gives the same arrivals again.
 func TestPoisson(t *testing.T) {
 	stages := Constant(1000, 100*time.Second)
 	due := all(New(stages, Poisson, 7))
@@ -77,8 +77,7 @@ func TestPoisson(t *testing.T) {
 	}
 }
 
-// Whatever the stages, due times ascend, lie within the run, and are as many
-// as the area under the rates.
+// For all stages, the due times ascend and are within the run, and their number is the area under the rates.
 func TestScheduleProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		stages := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Stage {

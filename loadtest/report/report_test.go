@@ -21,7 +21,7 @@ func run(t *testing.T, seconds int, scale float64, bad bool) *result.Run {
 	return must.Get(fakerun.New(seconds, 1, scale, bad))(t)
 }
 
-// pages are reports of every kind.
+// pages returns a report of every kind.
 func pages(t *testing.T) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
@@ -95,7 +95,7 @@ func TestPages(t *testing.T) {
 			}
 		}
 	}
-	// What is not counted in the warm-up is not drawn as nothing.
+	// The plots do not show the warm-up, which is not counted, as zero.
 	for _, absent := range []string{"9 s to 10 s: ", "9 s to 10 s\nanswered"} {
 		if strings.Contains(string(all["warm"]), absent) {
 			t.Errorf("the warm-up has %q", absent)
@@ -104,7 +104,7 @@ func TestPages(t *testing.T) {
 	if strings.Contains(string(all["good"]), `class="warmup"`) {
 		t.Error("a run without a warm-up has one")
 	}
-	// Nothing is loaded from anywhere, nothing is run, no number is broken.
+	// The reports load no resources, run no scripts, and contain no malformed numbers.
 	for name, b := range all {
 		for _, bad := range []string{
 			`<script`, ` src=`, `url(`, `@import`, `NaN`, `Inf`, `<b>label`, `ZgotmplZ`, `%!`} {
@@ -173,11 +173,11 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// requireBrowser names the environment variable that, set to 1, makes a test
-// fail rather than skip when there is no Chromium.
+// requireBrowser is the environment variable that, if set to 1, makes a test fail instead of skip if there is
+// no Chromium.
 const requireBrowser = "MARKETDATA_REQUIRE_BROWSER"
 
-// chromium returns the path of a Chromium, or skips the test.
+// chromium returns the path of a Chromium. If there is none, it skips the test.
 func chromium(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{
@@ -194,9 +194,9 @@ func chromium(t *testing.T) string {
 	return ""
 }
 
-// Reports are opened in a real browser, as wide as a phone and as a desk's
-// screen: the picture is not empty, and nothing is on the console. There a
-// request would show: the page's Content-Security-Policy refuses all.
+// TestBrowser opens reports in a real browser, in the widths of a phone and of a desktop screen. The picture
+// is not empty, and the console has no messages. The page's Content-Security-Policy refuses all requests, so
+// a request would cause a message.
 func TestBrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: the report is not opened in a browser")

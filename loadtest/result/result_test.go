@@ -18,8 +18,8 @@ import (
 
 var start = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-// fake makes a run of so many seconds at 1000 requests a second whose latencies
-// are drawn by latency, which is told the second.
+// fake makes a run of the given number of seconds at 1000 requests a second. latency returns the latency of a
+// request in the given second.
 func fake(t testing.TB, seconds int, seed uint64, latency func(r *rand.Rand, second int) time.Duration) *Run {
 	t.Helper()
 	e, c := fakeParts(seconds, seed, latency)
@@ -64,7 +64,7 @@ func fakeRate(
 	return e, &check.Report{Checked: k.Sent, Distinct: 10}
 }
 
-// steady is about 1 ms, with a tail.
+// steady returns a function for latencies of about 1 ms times scale, with a tail.
 func steady(scale float64) func(*rand.Rand, int) time.Duration {
 	return func(r *rand.Rand, _ int) time.Duration {
 		return time.Duration(scale * float64(time.Millisecond) * math.Exp(0.3*r.NormFloat64()))
@@ -124,7 +124,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// schemaError holds JSON against the schema, and wants each field described.
+// schemaError validates JSON with the schema, and requires that the schema describes each field.
 func schemaError(t *testing.T, b []byte) error {
 	t.Helper()
 	read := func(b []byte) any { return must.Get(jsonschema.UnmarshalJSON(bytes.NewReader(b)))(t) }
@@ -136,7 +136,7 @@ func schemaError(t *testing.T, b []byte) error {
 	return s.Validate(read(b))
 }
 
-// The schema refuses what it should, a field that it does not describe too.
+// The schema refuses invalid results, including fields that it does not describe.
 func TestSchemaRefuses(t *testing.T) {
 	b := must.Get(fake(t, 2, 1, steady(1)).Encode())(t)
 	must.OK(t, schemaError(t, b))
@@ -157,7 +157,7 @@ func TestValidity(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change  func(*engine.Result)
 		setup   Setup
-		reason  string // "": valid
+		reason  string // "" means that the run is valid
 		limited bool
 	}{
 		"good":           {func(*engine.Result) {}, Setup{Mode: "open"}, "", false},
@@ -194,7 +194,7 @@ func TestValidity(t *testing.T) {
 	}
 }
 
-// The send lag is held against the strictest latency threshold.
+// The validity depends on the send lag compared with the strictest latency threshold.
 func TestValidLag(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lag        time.Duration
@@ -204,7 +204,7 @@ func TestValidLag(t *testing.T) {
 		"no threshold":           {4900 * time.Microsecond, nil, true},
 		"no threshold, too late": {5100 * time.Microsecond, nil, false},
 		"of 20 ms":               {1900 * time.Microsecond, []string{"p99<20ms"}, true},
-		"of 20 ms, late":         {2100 * time.Microsecond, []string{"p99<20ms"}, true}, // which held with it
+		"of 20 ms, late":         {2100 * time.Microsecond, []string{"p99<20ms"}, true}, // it held in spite of the lag
 		"failed":                 {900 * time.Microsecond, []string{"p99<500us"}, true},
 		"failed, late":           {1010 * time.Microsecond, []string{"p99<500us"}, false},
 		"from sent, late":        {2100 * time.Microsecond, []string{"service.p99<20ms"}, false},
@@ -226,7 +226,7 @@ func TestValidLag(t *testing.T) {
 	}
 }
 
-// lag makes a share of the requests late.
+// lag gives a share of the requests the send lag d.
 func lag(e *engine.Result, d time.Duration, share float64) {
 	n := e.Lag.TotalCount()
 	e.Lag.Reset()
@@ -314,7 +314,7 @@ func TestCompare(t *testing.T) {
 		v["errors"] != Same {
 		t.Errorf("a run against itself: %v", v)
 	}
-	// Runs of one kind are not told apart, whatever the chance in them.
+	// Runs that differ only by chance have no significant changes.
 	for seed := range uint64(8) {
 		for name, v := range verdicts(t, base, fake(t, 30, 100+seed, steady(1))) {
 			if v == Worse || v == Better {
@@ -331,7 +331,7 @@ func TestCompare(t *testing.T) {
 	if v := verdicts(t, base, fake(t, 30, 2, steady(1.03))); v["p50"] != Same {
 		t.Errorf("within the tolerance: %v", v)
 	}
-	// A stall in every tenth second does not move the median, and is seen.
+	// A stall in every tenth second does not change the median, but the comparison detects it.
 	stalls := fake(t, 60, 2, func(r *rand.Rand, second int) time.Duration {
 		if second%10 == 3 && r.IntN(2) == 0 {
 			return time.Duration(r.IntN(1000)) * time.Millisecond
@@ -341,7 +341,7 @@ func TestCompare(t *testing.T) {
 	if v := verdicts(t, base, stalls); v["p50"] != Same || v["p99"] != Worse {
 		t.Errorf("stalls: %v", v)
 	}
-	// One bad second of thirty may be chance.
+	// One bad second of thirty may be due to chance.
 	once := fake(t, 30, 2, func(r *rand.Rand, second int) time.Duration {
 		if second == 17 && r.IntN(3) == 0 {
 			return time.Second

@@ -19,9 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestStreams: of streams held at two real edges, of which one has a clock that is a
-// second behind and is away while two snapshots are published, each event is counted,
-// or missed, and how late it was.
+// TestStreams holds streams at two real edges. The clock of one edge is a second behind, and this edge is
+// down while two snapshots are published. Each event is counted or missed, and its lateness is measured.
 func TestStreams(t *testing.T) {
 	ctx := t.Context()
 	store := memstore.New()
@@ -46,7 +45,7 @@ func TestStreams(t *testing.T) {
 		endpoints = append(endpoints, must.Get(client.ParseEndpoint(edges[i].URL, false))(t))
 	}
 	s := Hold(ctx, Config{Endpoints: endpoints, Keys: secrets[:2], Count: 16, Store: store})
-	// until waits for so many events, openings and orderly ends in all.
+	// until waits until the totals of events, openings and orderly ends have the given values.
 	until := func(events, opened, ended uint64) {
 		t.Helper()
 		for limit := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
@@ -81,7 +80,7 @@ func TestStreams(t *testing.T) {
 	if out.Open != 16 || out.Missed != 8 || out.Early != 0 || out.Failures[engine.FailWrong] != 0 {
 		t.Errorf("%+v", out)
 	}
-	// What a stream begins with is not late; the edge whose clock is behind is.
+	// A stream's first event is not late, but events of the edge whose clock is behind are late.
 	if n := out.Late.TotalCount(); n != 72-16 || out.Apart.TotalCount() != n ||
 		out.Late.ValueAtQuantile(75) < int64(990*time.Millisecond) {
 		t.Errorf("%d events, %d ns late", n, out.Late.ValueAtQuantile(75))
@@ -90,7 +89,7 @@ func TestStreams(t *testing.T) {
 	if err != nil || p.ActivateAt.IsZero() || !s.due[at.Format(time.RFC3339)].Equal(p.ActivateAt) {
 		t.Errorf("due %v, want %+v, %v", s.due, p, err)
 	}
-	// A key has eight.
+	// A key may have eight streams.
 	if r := Hold(ctx, Config{Endpoints: endpoints[:1], Keys: secrets[2:], Count: 9}).Close(); r.Opened != 8 ||
 		r.Failures["status 429"] != 1 || r.Late != nil {
 		t.Errorf("nine of a key: %+v", r)

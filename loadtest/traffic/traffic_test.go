@@ -58,7 +58,7 @@ func TestReadDirectory(t *testing.T) {
 	w := teststore.Read(t, srv.Store).Oracle(t, srv.Store)
 	var n atomic.Int32
 	e := serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if n.Add(1) == 3 { // too often: asked again, after as long as it says
+		if n.Add(1) == 3 { // refused because of the rate, so it is retried after this time
 			rw.Header().Set("Retry-After", "1")
 			rw.WriteHeader(429)
 			return
@@ -81,7 +81,7 @@ func TestReadDirectory(t *testing.T) {
 	if first := d.Lists["assets"].Entries[0]; first.ID != fmt.Sprint(best(w).ID) {
 		t.Errorf("the most popular asset is %v", first)
 	}
-	// whole pages
+	// The directory contains whole pages.
 	if d = readDirectory(t, e, srv.Key, 150); len(d.Lists["assets"].Entries) != 200 || d.Lists["assets"].Total != 230 {
 		t.Errorf("%d entries read of %d", len(d.Lists["assets"].Entries), d.Lists["assets"].Total)
 	}
@@ -96,8 +96,8 @@ func best(w *teststore.Oracle) model.Row {
 	return rows[slices.IndexFunc(rows, func(r model.Row) bool { return r.Rank == 1 })]
 }
 
-// Every scenario that comes with the program sends only requests that a right
-// server answers as expected, and reaches what it says.
+// Every built-in scenario sends only requests that a correct server answers as expected, and sends requests
+// of every kind that it lists.
 func TestScenarios(t *testing.T) {
 	srv := market(t, 230)
 	if len(traffic.Scenarios()) < 3 {
@@ -147,7 +147,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// The same seed gives the same requests, whichever connection sends them.
+// The same seed gives the same requests, regardless of the connections that send them.
 func TestSeed(t *testing.T) {
 	srv := market(t, 100)
 	e := serve(t, srv)

@@ -27,8 +27,7 @@ import (
 	"example.com/marketdata/loadtest/result"
 )
 
-// command runs the command line and returns its exit status and what it
-// printed.
+// command runs a command line and returns its exit status, standard output and standard error.
 func command(t *testing.T, args ...string) (int, string, string) {
 	t.Helper()
 	var out, problems bytes.Buffer
@@ -36,8 +35,8 @@ func command(t *testing.T, args ...string) (int, string, string) {
 	return code, out.String(), problems.String()
 }
 
-// calm answers slowly enough that this process, which is the load tester too,
-// is far from busy.
+// calm starts a service that answers so slowly that this process, which is also the load tester, is far from
+// busy.
 func calm(t *testing.T) string {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -79,7 +78,7 @@ func TestExitStatus(t *testing.T) {
 	ln.Close()
 	folder := t.TempDir()
 	api := market(t, must.Get(dirstore.Open(folder, dirstore.Options{}))(t))
-	api.Break("long-s-is-no-s") // only the oracle sees it
+	api.Break("long-s-is-no-s") // only the oracle notices this fault
 	faulty := httptest.NewServer(api)
 	defer faulty.Close()
 	api2 := []string{"run", "--url", faulty.URL, "--key", api.Key, "--closed", "--connections", "1"}
@@ -100,16 +99,16 @@ func TestExitStatus(t *testing.T) {
 		{"no directory", []string{"run", "--url", url, "--rate", "1"}, 1, ""},
 		{"nothing but errors", []string{"run", "--url", url, "--closed", "--connections", "1", "--duration", "50ms",
 			"--target", "GET /bad"}, 1, "500:"},
-		// Two requests a millisecond over one connection that takes 5 ms each.
+		// Two requests are due each millisecond, but the only connection takes 5 ms for each.
 		{"invalid", []string{"run", "--url", url, "--rate", "2000", "--duration", "200ms", "--connections", "1",
 			"--timeout", "100ms", "--target", "GET /"}, 4, "INVALID"},
-		// One request in some hundred meets the fault.
+		// One request in a few hundred encounters the fault.
 		{"wrong answer", append(api2, "--oracle", "file:"+folder, "--duration", "3s"), 5, "WRONG"},
 		{"not seen", append(api2, "--duration", "300ms"), 0, "0 wrong"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			code, out, problems := command(t, tc.args...)
-			// This process is server and load tester in one, and may be too busy.
+			// This process is both server and load tester, and may be too busy.
 			if busy := strings.Contains(out, "the generator took"); code != tc.want && !(busy && code == 4) {
 				t.Errorf("exit %d, want %d: %s%s", code, tc.want, out, problems)
 			}
@@ -123,7 +122,7 @@ func TestExitStatus(t *testing.T) {
 	}
 }
 
-// TestHold: one sentence on standard output, nothing else.
+// TestHold checks that hold prints one sentence on standard output, and nothing else.
 func TestHold(t *testing.T) {
 	api := market(t, memstore.New())
 	api.Break("no-request-id")
@@ -253,7 +252,7 @@ func TestCapacityCommand(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &c); err != nil {
 		t.Fatalf("%v: %s%s", err, out, problems)
 	}
-	// On a busy machine there may be nothing to be found; then there are no nodes.
+	// On a busy machine, the search may find no capacity; then it states no number of nodes.
 	if c.Found != (code == 0) || c.Found == (code == 4) || c.Found != (c.Needed > 100) || c.Found == (c.Why != "") {
 		t.Errorf("exit %d: %s%s", code, out, problems)
 	}
