@@ -167,8 +167,7 @@ func directoryRows(f *market.Feed, r *market.Result) string {
 }
 
 // TestDirectoryDigest checks that every change of a row of the directory changes the digest, and
-// that a new form of the rows needs a new directoryForm. Prices and volumes do not change the
-// digest.
+// that a new form of the rows needs a new directoryForm. Only assets and chains affect the digest.
 func TestDirectoryDigest(t *testing.T) {
 	feed, listed := fullFeed(), &market.Result{Chains: []market.ListedGroup{{}}}
 	rows, base := directoryRows(feed, listed), DirectoryDigest(feed, listed)

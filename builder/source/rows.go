@@ -40,7 +40,7 @@ func newClaims(collection string) *claims {
 // identity holds the fields that identify a row. Its slices are valid until the next line is read.
 type identity struct {
 	key, name, slug []byte
-	id              uint64 // 0 if the row gives none
+	id              uint64 // 0 if the row has none
 }
 
 func (r *row) identity(o *object) identity {
@@ -58,8 +58,8 @@ type named struct {
 }
 
 // claim is the last step of accepting a row whose other fields are valid. If the row's key, id and
-// slug are all free, claim claims them. Otherwise it claims none of them and returns an error. at
-// is the row's index in its collection.
+// slug are all free, the row claims them. Otherwise it claims none of them, and claim returns an
+// error. at is the row's index in its collection.
 func (r *reader) claim(c *claims, i identity, at int) (n named, err error) {
 	if r.row.err != nil {
 		return n, r.row.err

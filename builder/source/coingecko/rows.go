@@ -61,7 +61,7 @@ func (m *market) week() (hours []*feed.Feed) {
 	return hours
 }
 
-// bitcoin is the id of the coin in which the provider gives rates and the volumes of exchanges.
+// bitcoin is the id of the coin in which the provider states rates and the volumes of exchanges.
 const bitcoin = "bitcoin"
 
 // rateCoins maps the codes of rates to coins. It omits fractions of a coin (sats, bits), since the

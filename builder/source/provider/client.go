@@ -284,7 +284,8 @@ func (c *client) statusError(res *http.Response, value Value) error {
 	return err
 }
 
-// maxRetryAfter is the longest pause that the client makes. It shortens a longer Retry-After.
+// maxRetryAfter is the longest pause that the client respects. It shortens a longer Retry-After to
+// it.
 const maxRetryAfter = 24 * time.Hour
 
 // retryAfter parses Retry-After (RFC 9110, section 10.2.3), which is a number of seconds or a date.

@@ -39,12 +39,12 @@
 // not put off. Lists that take one call are requested before lists with many pages, which could use
 // up the time. A part that was never received is missing. Without a directory there is no feed.
 //
-// A single item ([Round.Each]) that fails is requested again an hour later, then ever more rarely,
-// but at least once a week, and the report names it. Several consecutive failures put off the whole
-// kind, as if it were a list.
+// A single item ([Round.Each]) that fails is requested again an hour later, then less and less
+// often, but at least once a week, and the report names it. Several consecutive failures put off
+// the whole kind, as if it were a list.
 //
 // The quota (option quota) bounds the calls of a month. The client counts calls in the cache folder
-// before it makes them. Parts for which the quota does not suffice are requested more rarely,
+// before it makes them. Parts for which the quota does not suffice are requested less often,
 // depending on their [Value]. See [Cost].
 //
 // The last good answers are kept in memory, and in a folder if there is one (option cache), where

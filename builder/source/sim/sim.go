@@ -152,7 +152,7 @@ func (m *Market) String() string {
 	return name
 }
 
-// onlyDirty returns text for a dirty market, and "" for any other.
+// onlyDirty returns its argument for a dirty market, and "" for any other.
 func (m *Market) onlyDirty(text string) string {
 	if m.dirty {
 		return text
@@ -191,7 +191,7 @@ func (m *Market) at(t time.Time) *moment {
 }
 
 // The numbers that distinguish the hashes of the things within a seed, and of the traits within a
-// thing. Their order must not change, since another order would give other markets.
+// thing. Their order must not change, since another order would produce different markets.
 const (
 	ofMarket uint64 = iota
 	ofSector
