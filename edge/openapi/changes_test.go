@@ -26,7 +26,7 @@ func TestChangesElsewhere(t *testing.T) {
 	rows := teststore.Rows{"quotes": {}, "exchanges": {}, "categories": {}, "chains": {}}
 	for i, name := range []string{"<A>", "B", "C", "D"} {
 		rows["assets"] = append(rows["assets"], map[string]any{"key": name, "name": name, "symbol": "S", "slug": name})
-		hours := []time.Duration{22, 23, 24, 25}[i] // the first snapshot has no changes, and the last two are on the next day
+		hours := []time.Duration{22, 23, 24, 25}[i] // the last two are on the next day
 		teststore.Publish(t, store, rows, day.Add(hours*time.Hour), teststore.Files())
 	}
 	rows["assets"] = rows["assets"][2:]

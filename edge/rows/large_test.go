@@ -73,8 +73,7 @@ func TestLargeBodies(t *testing.T) {
 		}
 	}
 	all := shared[limit.LargeBody]
-	// One key gets only its own number of slots, however many requests it sends, so another key gets some
-	// too.
+	// One key gets only its own slots, however many requests it sends, so another key gets some too.
 	greedy, other := new(limit.Places), new(limit.Places)
 	own := greedy.Of(limit.LargeBody)
 	part := cap(own)

@@ -21,8 +21,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// hostile are names that a page must show as they are, with their symbols. They
-// lead the ranking.
+// hostile contains names and symbols that a page must show unchanged. They are the first in the ranking.
 var hostile = []struct{ name, symbol string }{
 	{`<img src="https://evil.example/x.png" onerror="throw 1">`, `<B>`},
 	{`Salt & "Pepper" 'n' </td></table><script>throw 2</script>`, `A&B`},
@@ -30,7 +29,7 @@ var hostile = []struct{ name, symbol string }{
 	{"${name} {{.Name}} &lt;b&gt; %3Cb%3E", "&lt;"},
 }
 
-// assetCount makes three pages.
+// assetCount is the number of assets, which fill three pages.
 const assetCount = 45
 
 func assetName(i int) string {
@@ -42,7 +41,7 @@ func assetName(i int) string {
 
 func assetSlug(i int) string { return fmt.Sprintf(`slug"><b>%02d`, i+1) }
 
-// board is a market with hostile names at a time, of which newest is the last.
+// board returns a market with hostile names at a time. newest is the time of the last snapshot.
 func board(at, newest time.Time) map[string][]map[string]any {
 	type row = map[string]any
 	var assets, quotes []row
@@ -59,8 +58,8 @@ func board(at, newest time.Time) map[string][]map[string]any {
 			"explorers": []string{"https://explorer.example/" + symbol, "https://other.example/"}})
 		price, marketCap := 2000-i, 90_000_000_000-i*1_000_000_000
 		if at.Before(newest) {
-			// From a day ago on the first rose, the last fell, and all together
-			// doubled. Before, prices went up and down.
+			// During the last day, the first prices rose, the last ones fell, and the total market cap
+			// doubled. Earlier prices went up and down.
 			hours := newest.Sub(at).Hours() - 24
 			before := 1000 + i*40 + int(120*math.Sin(hours/9)+60*math.Sin(hours*float64(2+i%5)/7))
 			price, marketCap = before+int(max(0, -hours/24)*float64(price-before)), marketCap/2
@@ -68,7 +67,7 @@ func board(at, newest time.Time) map[string][]map[string]any {
 		quotes = append(quotes,
 			row{"key": key, "price": fmt.Sprintf("%d.5", price), "market_cap": marketCap, "volume": "1234567.875"})
 	}
-	delete(quotes[4], "market_cap") // no rank
+	delete(quotes[4], "market_cap") // so it has no rank
 	group := func(id int, name string, members []string) row {
 		return row{"key": name, "id": id, "name": name, "display_name": name, "slug": name + ">", "members": members}
 	}
@@ -85,14 +84,14 @@ func board(at, newest time.Time) map[string][]map[string]any {
 		"categories": {group(1, "<i>Category</i>", keys[:30]), group(2, "Small", keys[30:])},
 		"chains":     {group(1, "Chain & Co", keys[:10]), group(2, "Ärger", keys[10:])},
 	}
-	if at.Before(newest) { // the newest snapshot has changes
+	if at.Before(newest) { // so the newest snapshot has changes
 		assets[0]["name"], assets[44]["website"] = "<b>Before</b>", ""
 		market["exchanges"] = market["exchanges"][:2]
 	}
 	return market
 }
 
-// publish builds the market of these times into the store.
+// publish builds snapshots of the market at the given times.
 func publish(t *testing.T, store artifacts.Store, times ...time.Time) {
 	t.Helper()
 	newest := times[len(times)-1]
@@ -101,8 +100,8 @@ func publish(t *testing.T, store artifacts.Store, times ...time.Time) {
 	teststore.Change(t, store, newest)
 }
 
-// startBoard runs an edge on the market of a time and of those before it: of the day
-// before, if there are none.
+// startBoard starts an edge on the market with snapshots of the times past and at. If past is nil, there is
+// one snapshot a day earlier.
 func startBoard(t *testing.T, at time.Time, authOff bool, past ...time.Time) (base, key string) {
 	t.Helper()
 	store := memstore.New()
@@ -116,10 +115,10 @@ func startBoard(t *testing.T, at time.Time, authOff bool, past ...time.Time) (ba
 	return base, key
 }
 
-// mark is the newest time that there should be a snapshot of.
+// mark returns the newest time for which there should be a snapshot.
 func mark() time.Time { return time.Now().UTC().Truncate(10 * time.Minute) }
 
-// What a test asks of the board.
+// JavaScript expressions about the state of the board.
 const (
 	shown       = `!document.querySelector("#listing").hidden && pin && !document.querySelector("#table").hasAttribute("aria-busy")`
 	detailShown = `!document.querySelector("#detail").hidden && !document.querySelector("#detail").hasAttribute("aria-busy")`
@@ -140,7 +139,7 @@ func quote(text string) string {
 	return string(quoted)
 }
 
-// texts returns a list that an expression is.
+// texts returns the value of an expression, which must be a list of strings.
 func (p *page) texts(expression string) []string {
 	p.t.Helper()
 	var list []string
@@ -151,7 +150,7 @@ func (p *page) texts(expression string) []string {
 	return list
 }
 
-// expect fails when an expression is not a text.
+// expect fails if the value of an expression is not want.
 func (p *page) expect(expression, want string) {
 	p.t.Helper()
 	if got := p.eval(expression); got != want {
@@ -159,7 +158,7 @@ func (p *page) expect(expression, want string) {
 	}
 }
 
-// assetNames returns the names of assets, by their place in the market.
+// assetNames returns the names of the assets with the indexes [from, to).
 func assetNames(from, to int) []string {
 	var list []string
 	for i := from; i < to; i++ {
@@ -168,10 +167,10 @@ func assetNames(from, to int) []string {
 	return list
 }
 
-// ranked is the market by rank: the one without comes last.
+// ranked contains the names of all assets by rank. The asset without a rank comes last.
 var ranked = append(append(assetNames(0, 4), assetNames(5, assetCount)...), assetName(4))
 
-// hourly are the times of so many hours before one.
+// hourly returns the times of the given number of hours before at.
 func hourly(at time.Time, hours int) (times []time.Time) {
 	for ; hours > 0; hours-- {
 		times = append(times, at.Add(time.Duration(-hours)*time.Hour))
@@ -179,8 +178,7 @@ func hourly(at time.Time, hours int) (times []time.Time) {
 	return times
 }
 
-// TestBoard looks at the board of an edge that lets everybody in, in every kind
-// of window.
+// TestBoard looks at the board of an edge that admits everyone, in every view.
 func TestBoard(t *testing.T) {
 	at := mark()
 	base, _ := startBoard(t, at, true, hourly(at, 7*24)...)
@@ -192,13 +190,13 @@ func TestBoard(t *testing.T) {
 			p.goTo(base + "/")
 			lines := 20
 			if v.phone {
-				lines = 0 // no room, so nobody asks for them
+				lines = 0 // there is no room for them, so the board does not request them
 			}
 			p.await(shown + ` && document.querySelectorAll("#table .line svg").length === ` + strconv.Itoa(lines))
 			if p.asked("/history?") == v.phone {
 				t.Errorf("the lines of a table were asked for: %t", !v.phone)
 			}
-			// Of these some 8,000 are the exposed headers, which every answer names.
+			// About 8,000 of these bytes are the exposed headers, which every answer lists.
 			if bytes := p.bytes(); bytes == 0 || bytes > 90_000 {
 				t.Errorf("the first screen is %v bytes on the wire", bytes)
 			}
@@ -207,7 +205,7 @@ func TestBoard(t *testing.T) {
 			p.checkContrast()
 			p.checkAxe("board")
 			p.expect(`document.querySelector("#key-form").hidden && document.querySelector("#forget").hidden ? "no key" : "a key"`, "no key")
-			// The caps are 90 to 46 thousand millions, less the fifth.
+			// The market caps are 90 to 46 billion, without that of the fifth asset.
 			p.expect(`document.querySelector("#totals").innerText.split(/\s*\n\s*/).join("|")`,
 				"Market cap|$2.97\u00a0T|Volume 24 h|$54.32\u00a0M|Change 24 h|+100.00%|<B>|3.03%|A&B|2.99%|Assets|45|As of|"+
 					at.Format("2006-01-02 15:04 UTC"))
@@ -220,7 +218,8 @@ func TestBoard(t *testing.T) {
 			p.expect(where, "Page 1 of 3, 45 rows")
 			p.expect(`/^Snapshot of `+at.Format(time.DateOnly)+
 				` \d\d:\d0 UTC, (just now|\d+ min ago), next (in \d:\d\d|is due)$/.test(document.querySelector("#age").textContent) ? "" : document.querySelector("#age").textContent`, "")
-			// Further down the head of the table is in view, and no row that has the focus behind it.
+			// When the page is scrolled, the head of the table stays in view and does not cover the focused
+			// row.
 			p.eval(`document.querySelector("#next").scrollIntoView({ block: "end" })`)
 			p.expect(headAt, "0")
 			p.eval(`document.querySelector("#table").style.minWidth = "150vw"`)
@@ -248,7 +247,7 @@ func TestBoard(t *testing.T) {
 					t.Errorf("%s: %q", view.name, got)
 				}
 			}
-			if v.phone { // whose columns do not have them all
+			if v.phone { // narrow windows do not show all columns
 				p.eval(`(() => { const order = document.querySelector("#order"); order.value = "volume:asc"; order.dispatchEvent(new Event("change")); })()`)
 				p.await(shown + ` && location.search === "?view=exchanges&sort=volume%3Aasc" && ` + names +
 					`[0] === "Jetty"`)
@@ -261,15 +260,15 @@ func TestBoard(t *testing.T) {
 			p.checkAxe("asset")
 			p.eval(click("#points-of summary"))
 			p.checkAxe("points")
-			// Nothing of the names became markup, or was loaded.
+			// No part of a name became markup or was loaded.
 			p.expect(`String(document.querySelectorAll("table img, table i, table b, table script, #totals b, #detail img, #detail b").length)`, "0")
 			p.checkStayed(base)
 		})
 	}
 }
 
-// checkContrast fails when a colour of text is too near to that of a ground
-// that it stands on, as WCAG 2 has it for text of ordinary size (AA).
+// checkContrast fails if the contrast between a text colour and one of its background colours is lower than
+// WCAG 2 requires for text of normal size (AA).
 func (p *page) checkContrast() {
 	p.t.Helper()
 	for _, bad := range p.texts(`(() => {
@@ -290,15 +289,14 @@ func (p *page) checkContrast() {
 	}
 }
 
-// bytes returns how much came over the wire.
+// bytes returns the number of bytes received.
 func (p *page) bytes() float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.received
 }
 
-// TestBoardListing sorts and turns pages, with the mouse and in the
-// address, and goes back.
+// TestBoardListing sorts and pages listings, with the mouse and through the URL, and goes back.
 func TestBoardListing(t *testing.T) {
 	base, _ := startBoard(t, mark(), true)
 	p := startBrowser(t).open(t, desktop)
@@ -309,7 +307,7 @@ func TestBoardListing(t *testing.T) {
 		p.await(shown + ` && location.search === ` + quote(query) + ` && ` + where + ` === ` + quote(position) +
 			` && ` + names + `.join("|").startsWith(` + quote(strings.Join(first, "|")) + `)`)
 	}
-	// The reader of another page is at its top, and back where he was before.
+	// A new page starts at its top. Going back restores the scroll position.
 	const atTop = `(({ top }) => (top > -1 ? "at the top" : String(top)))(document.querySelector("#listing").getBoundingClientRect())`
 	p.eval(`document.querySelector("#next").scrollIntoView({ block: "end" })`)
 	y := p.eval(`scrollY`)
@@ -329,7 +327,7 @@ func TestBoardListing(t *testing.T) {
 	p.eval(click("#previous"))
 	check("?view=assets", "Page 1 of 3, 45 rows", ranked[0])
 
-	// By name, with the first click ascending; a new order begins at page 1.
+	// Sort by name. The first click sorts in ascending order, and a new order starts at page 1.
 	byName := func(order string) string {
 		return `document.querySelector("th[aria-sort] .on").textContent + " " + document.querySelector("th[aria-sort]").ariaSort === "Name ` + order + `"`
 	}
@@ -342,7 +340,7 @@ func TestBoardListing(t *testing.T) {
 	check("?view=assets&sort=name%3Adesc", "Page 1 of 3, 45 rows", hostile[2].name, hostile[1].name, "Asset 45")
 	p.await(byName("descending"))
 
-	// By symbol, which is of the letters' own order; and more rows.
+	// Sort by symbol, and show more rows.
 	p.eval(click("[data-sort=symbol]"))
 	check("?view=assets&sort=symbol%3Aasc", "Page 1 of 3, 45 rows", hostile[3].name, hostile[0].name, hostile[1].name,
 		"Asset 05")
@@ -356,7 +354,7 @@ func TestBoardListing(t *testing.T) {
 		t.Errorf("%d of %d rows", len(got), assetCount)
 	}
 
-	// What the address says, and what it says wrongly.
+	// Open URLs with valid and invalid parameters.
 	for _, c := range []struct{ query, position, first string }{
 		{"?view=chains&sort=name:asc", "Page 1 of 1, 2 rows", "Chain & Co"},
 		{"?view=exchanges&sort=volume:asc", "Page 1 of 1, 3 rows", "Jetty"},
@@ -376,20 +374,20 @@ func TestBoardListing(t *testing.T) {
 	}
 	p.eval(click("#table tbody tr:nth-child(3) a"))
 	p.await(`location.search === "?exchange=5"`)
-	p.goTo(base + "/?page=900") // the last one there is
+	p.goTo(base + "/?page=900") // leads to the last page
 	check("?view=assets&page=3", "Page 3 of 3, 45 rows", ranked[40:]...)
 	p.checkStayed(base)
 }
 
-// TestBoardKeyboard uses the board without a mouse: what has the focus keeps it
-// when the listing is replaced.
+// TestBoardKeyboard uses the board without a mouse, and checks that the focus stays when the listing is
+// replaced.
 func TestBoardKeyboard(t *testing.T) {
 	at := mark()
 	base, _ := startBoard(t, at, true)
 	p := startBrowser(t).open(t, desktop)
 	p.goTo(base + "/")
 	p.await(shown)
-	// Everything that can be used is reached, in the order of the page.
+	// The Tab key reaches every control in the order of the page.
 	focused := `(document.activeElement.id || document.activeElement.dataset.sort || document.activeElement.getAttribute("href") || document.activeElement.textContent.trim() || document.activeElement.className)`
 	var order []string
 	want := []string{"q", "/docs", "theme", "?view=assets", "?view=favourites", "?view=categories", "?view=chains",
@@ -410,7 +408,7 @@ func TestBoardKeyboard(t *testing.T) {
 		t.Errorf("Tab goes to %q, want %q", order, want)
 	}
 	p.key(kb.Tab)
-	p.expect(`document.activeElement.tagName`, "BODY") // behind the last comes the browser
+	p.expect(`document.activeElement.tagName`, "BODY") // after the last control, the focus leaves the page
 	tabTo := func(name string) {
 		t.Helper()
 		for range 90 {
@@ -430,7 +428,7 @@ func TestBoardKeyboard(t *testing.T) {
 	p.expect(focused, "next")
 	p.key(kb.Enter)
 	p.await(shown + ` && ` + where + `.startsWith("Page 3")`)
-	p.expect(focused, "previous") // there is no next
+	p.expect(focused, "previous") // because there is no next page
 	tabTo("rows")
 	p.key(kb.ArrowDown)
 	p.await(shown + ` && location.search.endsWith("&rows=50") && ` + where + ` === "Page 1 of 1, 45 rows"`)
@@ -440,7 +438,7 @@ func TestBoardKeyboard(t *testing.T) {
 	p.await(shown + ` && document.querySelector("#table caption").textContent === "Chains"`)
 	p.expect(focused, "?view=chains")
 
-	// A page of an asset, and back to its row.
+	// Open the page of an asset, and go back to its row.
 	tabTo("?view=assets")
 	p.key(kb.Enter)
 	p.await(shown + ` && document.querySelector("#table caption").textContent === "Assets"`)
@@ -473,14 +471,14 @@ func TestBoardKeyboard(t *testing.T) {
 	p.key(kb.Enter)
 	p.await(shown + ` && document.querySelector("#detail").hidden`)
 	p.expect(focused, to)
-	// What has the focus shows it.
+	// The focused element has a visible outline.
 	p.expect(`getComputedStyle(document.activeElement).outlineStyle`, "solid")
 	p.checkStayed(base)
 }
 
-// TestBoardFavourites makes assets favourites, with keys and with the mouse, and no more
-// ones; sees them listed, in another tab too; and has this browser keep ids, and no more
-// than can be asked for.
+// TestBoardFavourites adds and removes favourites, with keys and with the mouse, and checks their listing,
+// also after changes in another tab. The browser must store only ids, and no more than a request may
+// contain.
 func TestBoardFavourites(t *testing.T) {
 	base, _ := startBoard(t, mark(), true)
 	b := startBrowser(t)
@@ -514,7 +512,7 @@ func TestBoardFavourites(t *testing.T) {
 			p.checkAxe("favourites")
 			p.checkFits()
 			p.shoot("favourites" + name)
-			// On a page of an asset, and what that changes in another tab.
+			// A star on the page of an asset changes the listing in another tab.
 			other := p.tab()
 			other.goTo(base + "/?asset=" + url.QueryEscape(assetSlug(5)))
 			other.await(assetShown)
@@ -522,7 +520,7 @@ func TestBoardFavourites(t *testing.T) {
 			other.checkAxe("star")
 			p.await(listed + names + `.join("|") === ` +
 				quote(strings.Join([]string{assetName(1), assetName(5), assetName(8)}, "|")))
-			// A slip can be undone.
+			// A mistake can be undone.
 			p.eval(click("#star-2"))
 			p.expect(names+`.length + "|" + `+pressed, "3|12")
 			p.eval(click("#star-2"))
@@ -534,7 +532,7 @@ func TestBoardFavourites(t *testing.T) {
 		})
 	}
 
-	// What else is stored there is left out, and so is the hundred and first.
+	// The board ignores other stored values, and everything after the hundredth id.
 	p := b.open(t, desktop)
 	p.goTo(base + "/")
 	p.await(shown)
@@ -554,7 +552,7 @@ func TestBoardFavourites(t *testing.T) {
 	p.checkStayed(base)
 }
 
-// TestBoardSearch finds assets by what is typed, with keys and with the mouse.
+// TestBoardSearch searches for assets, with keys and with the mouse.
 func TestBoardSearch(t *testing.T) {
 	base, _ := startBoard(t, mark(), true)
 	b := startBrowser(t)
@@ -572,7 +570,7 @@ func TestBoardSearch(t *testing.T) {
 			p.slash()
 			p.expect(`document.activeElement.id + document.activeElement.value`, "q")
 			p.insert("asset s0")
-			p.await(foundNames + ` === "Asset 06|Asset 07|Asset 08|Asset 09|Asset 05"`) // by rank, the one without last
+			p.await(foundNames + ` === "Asset 06|Asset 07|Asset 08|Asset 09|Asset 05"`) // ranked, then unranked
 			p.expect(says, "5 assets")
 			p.checkAxe("search")
 			p.checkFits()
@@ -607,7 +605,7 @@ func TestBoardSearch(t *testing.T) {
 		p.await(foundNames + ` === ` + quote(c.names) + ` && ` + says + ` === ` + quote(c.says))
 	}
 	p.shoot("search-none")
-	// Escape closes the list, and then empties the field. An empty field asks for nothing.
+	// Escape first closes the list, and then empties the field. An empty field sends no request.
 	find("s1")
 	p.await(`document.querySelectorAll("#found li").length === 10`)
 	p.key(kb.Escape)
@@ -617,7 +615,7 @@ func TestBoardSearch(t *testing.T) {
 	find("asset")
 	p.await(`document.querySelectorAll("#found li").length === 20 && ` + says +
 		` === "The first 20: more letters find others."`)
-	// Letters that follow each other are one question. Enter opens the first that it finds.
+	// Letters that are typed quickly cause only one request. Enter opens the first result.
 	before := p.count("/search?")
 	p.eval(`for (const q of ["s", "s0", "s08"]) { document.querySelector("#q").value = q; document.querySelector("#q").dispatchEvent(new Event("input")); }`)
 	p.key(kb.Enter)
@@ -625,7 +623,7 @@ func TestBoardSearch(t *testing.T) {
 	if n := p.count("/search?") - before; n != 1 {
 		t.Errorf("%d questions for letters at once", n)
 	}
-	// With the mouse; what cannot be asked is said where one looks.
+	// Open a result with the mouse. The list says why a text cannot be searched for.
 	p.eval(`document.querySelector("#q").focus()`)
 	p.insert("s09")
 	p.await(foundNames + ` === "Asset 09"`)
@@ -642,7 +640,8 @@ func TestBoardSearch(t *testing.T) {
 	p.checkStayed(base, "ERR_BLOCKED_BY_CLIENT")
 }
 
-// TestMeant: what a reader means comes first. Each asset is its symbol, its name and its rank.
+// TestMeant checks that the asset that a reader probably means comes first. Each asset is given by its
+// symbol, name and rank.
 func TestMeant(t *testing.T) {
 	base, _ := startBoard(t, mark(), true)
 	p := startBrowser(t).open(t, desktop)
@@ -660,8 +659,8 @@ func TestMeant(t *testing.T) {
 	}
 }
 
-// TestBoardKey opens the board of an edge that asks for keys: with none, with
-// wrong ones and with the right one.
+// TestBoardKey opens the board of an edge that requires keys: without a key, with wrong keys and with a
+// valid one.
 func TestBoardKey(t *testing.T) {
 	base, key := startBoard(t, mark(), false)
 	b := startBrowser(t)
@@ -706,14 +705,14 @@ func TestBoardKey(t *testing.T) {
 	if got := p.texts(names); !slices.Equal(got, ranked[:20]) {
 		t.Errorf("listing: %q", got)
 	}
-	// A reload keeps it, and no address has it.
+	// The key survives a reload, and no URL contains it.
 	p.call("Page.reload", nil)
 	p.await(`document.readyState === "complete" && ` + shown)
 	if p.asked(key) {
 		t.Error("the key was part of an address")
 	}
-	p.await(`hearing`) // the events are behind the key, too
-	// Another tab has it from this one, while no other browser does; the one forgets it with the other.
+	p.await(`hearing`) // events also need the key
+	// Another tab gets the key from this one. If one tab forgets the key, so does the other.
 	other := p.tab()
 	other.goTo(base + "/")
 	other.await(shown)
@@ -733,7 +732,8 @@ func TestBoardKey(t *testing.T) {
 	p.await(form + ` && !hearing`)
 	other.await(form)
 
-	// A link signs in, and its key is out of the address before a request is sent: on a page that is open, too.
+	// A link can contain a key. The page removes it from the URL before it sends a request, even if the
+	// page is already open.
 	wrong := "mdk_live_" + strings.Repeat("0", 39)
 	for _, c := range []struct{ key, then string }{
 		{"mdk_live_0", form + ` && ` + problem + `.startsWith("This key is incomplete: ")`},
@@ -743,7 +743,7 @@ func TestBoardKey(t *testing.T) {
 		p.goTo(base + "/?view=chains#key=" + c.key)
 		p.await(c.then + ` && location.href === ` + quote(base+"/?view=chains"))
 	}
-	// One that is held stays, whatever a link says.
+	// A link does not replace a key that the tab already has.
 	for _, other := range []string{wrong, "mdk_live_0"} {
 		p.goTo(base + "/#key=" + other)
 		p.await(shown + ` && location.href === ` + quote(base+"/") + ` && heldKey() === ` + quote(key) + ` && ` +
@@ -763,14 +763,14 @@ func TestBoardKey(t *testing.T) {
 	p.checkStayed(base, "401 (Unauthorized)")
 }
 
-// problem is what the board says at the top of the page.
+// problem is the message at the top of the board.
 const problem = `(document.querySelector("#problem").hidden ? "" : document.querySelector("#problem").textContent)`
 
-// TestBoardAsset looks at pages of assets with the mouse: of one whose prices are
-// kept, with gaps; of one without a price; of none.
+// TestBoardAsset looks at the pages of an asset whose prices have gaps, of an asset without a price, and of
+// an unknown asset.
 func TestBoardAsset(t *testing.T) {
 	at := mark()
-	const tail = "0000000000000001" // makes a price more than a double holds
+	const tail = "0000000000000001" // gives a price more digits than a double can hold
 	store := memstore.New()
 	times := []time.Time{at.Add(-40 * 24 * time.Hour), at.Add(-30 * time.Hour), at.Add(-5 * time.Hour),
 		at.Add(-4 * time.Hour), at.Add(-10 * time.Minute), at}
@@ -793,7 +793,7 @@ func TestBoardAsset(t *testing.T) {
 
 	p.goTo(base + "/")
 	p.await(shown + ` && document.querySelectorAll("#table .line svg").length === 20`)
-	// The lines of a page come by one request, for no more than is shown.
+	// A single request reads the prices for the lines of a page.
 	if n := p.count("/history?"); n != 1 {
 		t.Errorf("%d requests for the lines", n)
 	}
@@ -805,7 +805,7 @@ func TestBoardAsset(t *testing.T) {
 		"Website https://coin06.example/?a&b noopener noreferrer nofollow ugc|explorer.example https://explorer.example/S06 noopener noreferrer nofollow ugc|other.example https://other.example/ noopener noreferrer nofollow ugc")
 	p.expect(`document.querySelector("#facts").innerText.split(/\s*\n\s*/).slice(0, 6).join("|")`,
 		"Rank|4|Market cap|$85.00\u00a0B|Volume 24 h|$1.23\u00a0M")
-	// Of the prices of the day this one is the highest, and that of five hours ago the lowest.
+	// The current price is the highest of the day, and the price five hours ago is the lowest.
 	p.await(`document.querySelector("#facts .between")`)
 	p.expect(`[...document.querySelectorAll("#facts .between > span")].map((e) => e.textContent).join("|") + "|" +
 		document.querySelector("#facts .between > i > i").style.left`, "$1,817.50|$1,995.50|100%")
@@ -816,7 +816,7 @@ func TestBoardAsset(t *testing.T) {
 	p.key(kb.End)
 	p.await(point + ` === ` + quote(said(5)))
 
-	// Another window is another address. Back leads to the one before, and to the listing.
+	// Another window has another URL. Going back leads to the previous window, and then to the listing.
 	p.eval(click(`#windows a:nth-child(4)`))
 	p.await(assetShown + ` && location.search.endsWith("&window=90d") && document.querySelector("#windows [aria-current]").textContent.startsWith("90d+75.12% since ")`)
 	p.point("#plot .u-over", 0)
@@ -827,7 +827,7 @@ func TestBoardAsset(t *testing.T) {
 	p.eval(`history.back()`)
 	p.await(shown + ` && document.querySelector("#detail").hidden`)
 
-	// While prices are on their way, and when they do not come.
+	// Check the pages while prices are being loaded, and when loading fails.
 	hold := func(pattern string) {
 		p.call("Fetch.enable", map[string]any{"patterns": []map[string]string{{"urlPattern": pattern}}})
 	}
@@ -862,13 +862,13 @@ func TestBoardAsset(t *testing.T) {
 	p.eval(click("#chart button"))
 	p.await(assetShown)
 
-	// Without prices, and without an asset. What is no link to the web is none.
+	// Check pages without prices and without an asset. A URL that does not lead to the web is not a link.
 	p.goTo(base + "/?asset=" + url.QueryEscape(assetSlug(0)) + "&window=24h")
 	p.await(chart + ` === "There are no prices of the last 24 hours."`)
 	p.expect(`document.querySelector("#detail-head .price").textContent`, "\u2013 \u2013")
 	p.shoot("asset-none")
 	p.checkAxe("no points")
-	// A favourite without a price is listed like others, be it the only one.
+	// A favourite without a price is listed, even if it is the only one.
 	for ids, want := range map[string]string{"[1]": assetName(0), "[1,7]": assetName(6) + "|" + assetName(0)} {
 		p.eval(`localStorage.setItem("market-board-favourites", ` + quote(ids) + `)`)
 		p.goTo(base + "/?view=favourites")
@@ -887,8 +887,7 @@ func TestBoardAsset(t *testing.T) {
 	p.checkStayed(base, "ERR_BLOCKED_BY_CLIENT")
 }
 
-// TestBoardDetails follows links from one page to another: of exchanges, of groups, and
-// of the coins that they lead to.
+// TestBoardDetails follows links between the pages of exchanges, groups and their coins.
 func TestBoardDetails(t *testing.T) {
 	base, _ := startBoard(t, mark(), true)
 	p := startBrowser(t).open(t, desktop)
@@ -926,7 +925,7 @@ func TestBoardDetails(t *testing.T) {
 	p.await(shown)
 	follow("Chain & Co", "Chain & Co", "Market cap", "$769.00\u00a0B", "Share of all chains", "25.86%", "Volume 24 h",
 		"$12.35\u00a0M", "Coins", "10")
-	// Its coins are listed, sorted and paged, with all of that in the address.
+	// The page lists the coins of the chain. The URL contains their order and page.
 	coins := strings.Join(slices.Concat(assetNames(0, 4), assetNames(5, 10), assetNames(4, 5)), "|")
 	p.await(shown + ` && ` + names + `.join("|") === ` + quote(coins))
 	p.shoot("chain")
@@ -955,8 +954,8 @@ func TestBoardDetails(t *testing.T) {
 	p.checkStayed(base)
 }
 
-// TestBoardLogos lets logos come from one host: from no other, and where none comes
-// there is a monogram.
+// TestBoardLogos allows logos from one host, and checks that the board loads none from other hosts and
+// shows monograms instead of missing logos.
 func TestBoardLogos(t *testing.T) {
 	images := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/there.svg" {
@@ -979,7 +978,7 @@ func TestBoardLogos(t *testing.T) {
 	openapitest.Await(t, base, "")
 	p := startBrowser(t).open(t, desktop)
 	p.goTo(base + "/")
-	// What failed is tried no more.
+	// A logo that could not be loaded is not requested again.
 	p.await(shown + ` && document.querySelectorAll(".mark.logo").length === 1 && document.querySelectorAll(".mark img").length === 1`)
 	p.expect(`[...document.querySelectorAll("#table .mark")].slice(0, 3).map((mark) => mark.textContent + mark.children.length).join()`, "B1,A0,Ö0")
 	p.checkAxe("logos")
@@ -994,8 +993,8 @@ func TestBoardLogos(t *testing.T) {
 	}
 }
 
-// TestBoardTime sees the board of an edge that has no snapshot yet; of an old one; one
-// that comes meanwhile, with events and without; and a service that is away.
+// TestBoardTime looks at the board before the first snapshot, with an old snapshot, when a newer snapshot
+// is published, with and without events, and when the service cannot be reached.
 func TestBoardTime(t *testing.T) {
 	store := memstore.New()
 	base := openapitest.Start(t, edge.Config{Reader: store, AuthOff: true})
@@ -1017,7 +1016,7 @@ func TestBoardTime(t *testing.T) {
 			quote("Snapshot of "+at.Format("2006-01-02 15:04 UTC")) + `)`
 	}
 
-	// Without events the page stays as it is when a newer one comes, and offers it.
+	// Without events, the page offers a newer snapshot but does not change by itself.
 	p.block("*/events")
 	p.call("Page.reload", nil)
 	p.await(`document.readyState === "complete" && ` + shown)
@@ -1041,7 +1040,7 @@ func TestBoardTime(t *testing.T) {
 	p.eval(click("#problem button"))
 	p.await(shown + ` && ` + age(before) + ` && ` + problem + ` === ""`)
 
-	// With them it moves on by itself, on the page where the reader is.
+	// With events, the board shows a newer snapshot by itself, and the reader stays on the same page.
 	p.block()
 	p.call("Page.reload", nil)
 	p.await(`document.readyState === "complete" && ` + shown + ` && hearing`)
@@ -1055,7 +1054,7 @@ func TestBoardTime(t *testing.T) {
 	if !p.asked("/at/" + between.Format("20060102T150405Z") + "/openapi/v1/markets?") {
 		t.Error("what is new was not asked for below its time")
 	}
-	// And at the point of a chart.
+	// The selected point of a chart also stays the same.
 	p.key(kb.Enter)
 	p.await(assetShown)
 	p.eval(`document.querySelector("#plot").focus()`)
@@ -1073,7 +1072,7 @@ func TestBoardTime(t *testing.T) {
 	p.eval(click("#next"))
 	p.await(problem + ` === "The service cannot be reached. Try again"`)
 	p.await(`document.querySelector("#age").className === "red"`)
-	// The error is in sight where the reader is, and what was shown stands.
+	// The error is visible wherever the reader has scrolled, and the content stays.
 	p.expect(`((r) => (r.top >= 0 && r.bottom <= innerHeight ? "in sight" : JSON.stringify(r)))(document.querySelector("#problem").getBoundingClientRect())`, "in sight")
 	p.expect(where, "Page 2 of 3, 45 rows")
 	p.shoot("board-error")
@@ -1085,9 +1084,9 @@ func TestBoardTime(t *testing.T) {
 	p.checkStayed(base, "404 (Not Found)", "ERR_INTERNET_DISCONNECTED", "ERR_BLOCKED_BY_CLIENT")
 }
 
-// TestBoardNews has a page renew itself: what reads otherwise is tinted, prices by their
-// direction, and the page says how many of them changed. A reader who wants less motion
-// sees no tint.
+// TestBoardNews checks that a page that shows a newer snapshot tints changed cells, with a colour for the
+// direction of prices, and states the number of changed prices. Readers who prefer reduced motion see no
+// tint.
 func TestBoardNews(t *testing.T) {
 	at := mark()
 	store := memstore.New()
@@ -1096,8 +1095,8 @@ func TestBoardNews(t *testing.T) {
 		if when.Equal(at) {
 			rows["quotes"][1]["price"], rows["quotes"][2]["price"] = "2111.5", "1997.001"
 			rows["quotes"][6]["volume"] = "42"
-			rows["quotes"][7]["price"] = "1993.50"  // is the same
-			rows["quotes"][8]["price"] = "1992.501" // is not, but for the eye
+			rows["quotes"][7]["price"] = "1993.50"  // the same number
+			rows["quotes"][8]["price"] = "1992.501" // another number that looks the same
 		}
 		return rows
 	}
@@ -1130,8 +1129,8 @@ func TestBoardNews(t *testing.T) {
 	}
 }
 
-// TestBoardTheme switches from the system's theme and back to it. The choice is kept,
-// and other tabs have it; paper has none.
+// TestBoardTheme switches from the system's theme to the other one and back. The browser must keep the
+// choice, other tabs must adopt it, and printing must ignore it.
 func TestBoardTheme(t *testing.T) {
 	base, _ := startBoard(t, mark(), true)
 	p := startBrowser(t).open(t, desktop)
@@ -1153,7 +1152,7 @@ func TestBoardTheme(t *testing.T) {
 	p.checkDark(true)
 	p.checkAxe("dark")
 
-	// On paper: what can be used on a screen alone is left out.
+	// A printed page leaves out controls.
 	for _, p := range []*page{p, other} {
 		p.emulate("print", "prefers-color-scheme", "light")
 		p.checkDark(false)
@@ -1168,15 +1167,14 @@ func TestBoardTheme(t *testing.T) {
 	p.press("#theme", 0.5, 0.5, 1)
 	for _, p := range []*page{p, other} {
 		p.await(dark + quote("lightfalse{}"))
-		p.emulate("", "prefers-color-scheme", "dark") // which is no choice of the reader's
+		p.emulate("", "prefers-color-scheme", "dark") // the system's theme, not the reader's choice
 		p.await(dark + quote("darktrue{}"))
 		p.checkDark(true)
 	}
 	p.checkStayed(base)
 }
 
-// TestBoardMouse opens an asset by its row; sees a part of its chart, and the whole again;
-// and takes its points along.
+// TestBoardMouse opens an asset by clicking its row, zooms its chart in and out, and downloads its points.
 func TestBoardMouse(t *testing.T) {
 	at := mark()
 	base, _ := startBoard(t, at, true, hourly(at, 24)...)
@@ -1184,7 +1182,8 @@ func TestBoardMouse(t *testing.T) {
 	p := b.open(t, desktop)
 	p.goTo(base + "/")
 	p.await(shown)
-	// With the middle button in another tab. What is selected can be copied, and a star is no link.
+	// The middle button opens another tab. A click does not open the asset if text is selected, or if it
+	// hits a star.
 	p.eval(`globalThis.asked = []; open = (...what) => asked.push(what.join(" "))`)
 	const row = "#table tbody tr:nth-child(6) "
 	const price = `document.querySelector("` + row + `.price")`
@@ -1216,8 +1215,8 @@ func TestBoardMouse(t *testing.T) {
 	p.checkStayed(base)
 }
 
-// TestNumbers checks how decimals are shown: rounded half away from zero,
-// exactly, however long they are.
+// TestNumbers checks that decimals of any length are rounded exactly, half away from zero, and checks the
+// texts of charts.
 func TestNumbers(t *testing.T) {
 	base, _ := startBoard(t, mark(), true)
 	p := startBrowser(t).open(t, desktop)
@@ -1263,7 +1262,8 @@ func TestNumbers(t *testing.T) {
 		`change("-0.001").text`:           "0.00%",
 		`change("-0.005").text`:           "\u22120.01%",
 		`change("123456.7").text`:         "+123,456.70%",
-		// Of charts: keys go from point to point, though many share a pixel; where lines are broken, and their axes.
+		// Charts: where lines are broken, and how keys move from point to point even if many points share a
+		// pixel.
 		`JSON.stringify(gaps({ data: [[0, 3600, 7000, 20000]], valToPos: (x) => x }, 3600, 0, 3))`: "[[7000,20000]]",
 		`JSON.stringify(alone([0, 9000, 10000, 20000], 3600))`:                                     "[0,3]",
 
@@ -1308,8 +1308,8 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestKnownFacts shows the notice of the snapshot on board and reference, and on the page of an asset what
-// the CoinGecko-compatible API knows of it: supplies, contracts, other currencies.
+// TestKnownFacts checks that the board and the reference show the snapshot's notice, and that the page of
+// an asset shows the supplies, contracts and other currencies from the CoinGecko-compatible API.
 func TestKnownFacts(t *testing.T) {
 	store := memstore.New()
 	teststore.Simulate(t, store, "?assets=100&seed=1", mark())
@@ -1345,7 +1345,7 @@ func TestKnownFacts(t *testing.T) {
 	}
 	p.checkFits()
 	p.checkAxe("contracts")
-	p.goTo(base + "/?asset=bitcoin") // has none
+	p.goTo(base + "/?asset=bitcoin") // has no contracts
 	p.await(assetShown)
 	p.expect(`String(document.querySelector("#contracts").parentElement.hidden)`, "true")
 }

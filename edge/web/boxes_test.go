@@ -15,10 +15,10 @@ import (
 // recorded is the folder of recorded markets, which are not part of the project.
 const recorded = "../../../shared/data"
 
-// widths are those of the windows that pages are measured in.
+// widths lists the window widths in which the test measures pages.
 var widths = []int{1920, 1440, 1280, 1180, 1024, 820, 768, 705, 600, 390, 360, 320}
 
-// extreme is a market of the longest names and numbers that a feed may have.
+// extreme returns a market with the longest names and numbers that a feed may contain.
 func extreme(at time.Time) map[string][]map[string]any {
 	rows := board(at, at)
 	long := strings.Repeat("Incomprehensibilities", 10)
@@ -47,8 +47,9 @@ func extreme(at time.Time) map[string][]map[string]any {
 	return rows
 }
 
-// measure returns what is wrong with the boxes of a page: texts that overlap or leave their cells, rows of more
-// than two lines, rows sorted by what is not in sight, a page that is wider than the window.
+// measure returns the faults in the layout of a page: text that overlaps or extends beyond its cell, rows
+// of more than two lines, rows that are sorted by a hidden column, and a page that is wider than the
+// window.
 const measure = `(() => {
 	const found = [], clips = new Map(), boxes = [];
 	const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
@@ -57,7 +58,7 @@ const measure = `(() => {
 	for (const row of document.querySelectorAll("#table tr:not(:has(.empty))")) {
 		if (row.offsetHeight > 62) found.push("a row is " + row.offsetHeight + " pixels high: " + row.innerText.slice(0, 60));
 	}
-	// clip returns the part of an element that is in sight, for what is in it.
+	// clip returns the rectangle in which the contents of an element are visible.
 	const clip = (element) => {
 		if (!element) return { left: -1e9, right: 1e9, top: -1e9, bottom: 1e9 };
 		if (!clips.has(element)) {
@@ -91,8 +92,8 @@ const measure = `(() => {
 	return found.slice(0, 5);
 })()`
 
-// TestBoxes measures the pages of markets in windows of twelve widths: of a simulated one, of one with the longest
-// names and numbers, and of those that were recorded.
+// TestBoxes measures the pages of several markets in windows of twelve widths: a simulated market, one with
+// the longest names and numbers, and recorded ones.
 func TestBoxes(t *testing.T) {
 	b := startBrowser(t)
 	at := mark()
@@ -140,7 +141,7 @@ func TestBoxes(t *testing.T) {
 	}
 }
 
-// measure measures the page in each window.
+// measure measures the page in windows of all widths.
 func (p *page) measure(what string) {
 	p.t.Helper()
 	for _, width := range widths {

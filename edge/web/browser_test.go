@@ -31,7 +31,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience bounds what a test waits for; nothing should ever take that long.
+// patience bounds the time that a test waits. Nothing should ever take that long.
 const patience = 30 * time.Second
 
 // requireBrowser turns skipping into failing; "make test-pages" sets it.
@@ -40,8 +40,7 @@ const requireBrowser = "MARKETDATA_REQUIRE_BROWSER"
 // browser is a headless Chromium.
 type browser struct{ ctx context.Context }
 
-// startBrowser starts Chromium until the test ends. It reaches nothing but this
-// machine.
+// startBrowser starts Chromium, which runs until the test ends and can reach only this machine.
 func startBrowser(t *testing.T) *browser {
 	t.Helper()
 	if testing.Short() {
@@ -74,19 +73,19 @@ func startBrowser(t *testing.T) *browser {
 	return &browser{ctx}
 }
 
-// page is one tab, and what happened in it.
+// page is a tab, and a record of what happened in it.
 type page struct {
 	t    *testing.T
 	ctx  context.Context
 	view view
 
 	mu         sync.Mutex
-	requests   []string // URLs that were asked for
-	complaints []string // of the console, of scripts, of the policy
-	received   float64  // bytes on the wire, heads included
+	requests   []string // the requested URLs
+	complaints []string // errors and warnings of the console, of scripts, and of the content security policy
+	received   float64  // bytes received, including response heads
 }
 
-// view is what a reader has.
+// view describes a reader's window and device.
 type view struct {
 	width, height int
 	dark, phone   bool
@@ -94,8 +93,8 @@ type view struct {
 
 var desktop = view{width: 1280, height: 900}
 
-// views are what the pages are looked at in, by the end of their pictures' names. A
-// browser takes its time, so it is the first of them unless all are asked for.
+// views contains the views in which tests look at the pages, by the suffix of their pictures' names.
+// Because a browser is slow, it contains only the first view unless allViews is set.
 var views = func() map[string]view {
 	all := map[string]view{
 		"":       desktop,
@@ -109,11 +108,11 @@ var views = func() map[string]view {
 	return all
 }()
 
-// allViews has the pages looked at in the dark and on a phone too.
+// allViews makes tests also look at the pages in the dark theme and on a phone.
 var allViews = os.Getenv("TEST_LONG") == "1" || os.Getenv("SCREENSHOTS") != ""
 
-// open opens a tab for a view; it shows nothing yet. It has cookies and stores
-// of its own, and is closed when the test ends.
+// open opens an empty tab with a view. The tab has its own cookies and storage, and is closed when the test
+// ends.
 func (b *browser) open(t *testing.T, v view) *page {
 	t.Helper()
 	return openTab(t, v, b.ctx, chromedp.WithNewBrowserContext())
@@ -145,7 +144,7 @@ func openTab(t *testing.T, v view, parent context.Context, options ...chromedp.C
 	return p
 }
 
-// emulate has the page seen on a medium, and by a reader who prefers something.
+// emulate sets the medium and one preference of the reader.
 func (p *page) emulate(medium, preference, value string) {
 	p.t.Helper()
 	p.call("Emulation.setEmulatedMedia",
@@ -173,7 +172,7 @@ func (p *page) call(method string, params any) (result json.RawMessage) {
 	return result
 }
 
-// event notes what a test asks about.
+// event records events that tests check.
 func (p *page) event(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -212,7 +211,7 @@ func (p *page) goTo(url string) {
 	}
 }
 
-// eval returns what a JavaScript expression is, its promise awaited.
+// eval returns the value of a JavaScript expression. If that is a promise, it waits for the promise.
 func (p *page) eval(expression string) any {
 	p.t.Helper()
 	value, err := p.try(expression)
@@ -229,8 +228,8 @@ func (p *page) try(expression string) (any, error) {
 	return chromedp.Run(ctx, chromedp.Evaluate[any](expression, chromedp.EvalAwaitPromise, byHand))
 }
 
-// await waits until a JavaScript expression is true; it is looked at whenever
-// the browser has had a moment. A page that is being replaced is asked again.
+// await waits until a JavaScript expression is true. It also waits while a page is being replaced by
+// another one.
 func (p *page) await(condition string) {
 	p.t.Helper()
 	const look = `new Promise((done) => {
@@ -258,15 +257,15 @@ func (p *page) key(key string) {
 	ok(p.t, chromedp.Do(p.ctx, chromedp.KeyEvent(key)))
 }
 
-// slash presses the key of a slash, which has no text if the page takes the key.
+// slash presses the slash key. If the page handles the key, no text is inserted.
 func (p *page) slash() {
 	p.t.Helper()
 	p.call("Input.dispatchKeyEvent",
 		map[string]any{"type": "keyDown", "key": "/", "text": "/", "windowsVirtualKeyCode": 191})
 }
 
-// place is a place in the element that a selector finds: in parts of its width, and at the
-// middle of its height.
+// place returns a position in the element that a selector finds: at a fraction of its width, and halfway
+// down.
 func (p *page) place(selector string, part float64) map[string]any {
 	p.t.Helper()
 	at := map[string]any{}
@@ -275,7 +274,7 @@ func (p *page) place(selector string, part float64) map[string]any {
 	return at
 }
 
-// point brings the mouse, on a phone a finger, to a place.
+// point moves the mouse to a place. On a phone, it taps there instead.
 func (p *page) point(selector string, part float64) {
 	p.t.Helper()
 	if p.view.phone {
@@ -287,7 +286,7 @@ func (p *page) point(selector string, part float64) {
 	p.mouse("mouseMoved", selector, part, 0)
 }
 
-// mouse has the mouse do something at a place.
+// mouse sends a mouse event at a place.
 func (p *page) mouse(what, selector string, part float64, clicks int) {
 	p.t.Helper()
 	event := p.place(selector, part)
@@ -298,7 +297,7 @@ func (p *page) mouse(what, selector string, part float64, clicks int) {
 	p.call("Input.dispatchMouseEvent", event)
 }
 
-// press presses the mouse at one place, and lets it go at another.
+// press presses the mouse button at one place, and releases it at another.
 func (p *page) press(selector string, from, to float64, clicks int) {
 	p.t.Helper()
 	p.mouse("mouseMoved", selector, from, 0)
@@ -309,7 +308,7 @@ func (p *page) press(selector string, from, to float64, clicks int) {
 	p.mouse("mouseReleased", selector, to, clicks)
 }
 
-// download presses a button and returns the file of this name that comes.
+// download presses a button, and returns the contents of the downloaded file with this name.
 func (p *page) download(button, name string) string {
 	p.t.Helper()
 	dir := p.t.TempDir()
@@ -324,13 +323,13 @@ func (p *page) download(button, name string) string {
 	return string(got)
 }
 
-// block has requests to such URLs fail; none: no more.
+// block makes requests to URLs with these patterns fail. Without patterns, it ends this.
 func (p *page) block(urls ...string) {
 	p.t.Helper()
 	p.call("Network.setBlockedURLs", map[string]any{"urls": append([]string{}, urls...)})
 }
 
-// insert types text into what has the focus.
+// insert types text into the focused element.
 func (p *page) insert(text string) {
 	p.t.Helper()
 	p.call("Input.insertText", map[string]any{"text": text})
@@ -356,9 +355,9 @@ func (p *page) shoot(name string) {
 	}
 }
 
-// small codes a picture anew with 64 of its colours, and the nearest of them for all
-// others: pages have few. Half are the most frequent; the other half are no shades of
-// another, so that what is small keeps its colour.
+// small encodes a picture with a palette of 64 of its colours, and replaces all others with the nearest of
+// these. Half of the palette are the most frequent colours. The other half are not close to any colour in
+// the palette, so that small elements keep their colour.
 func small(taken []byte) ([]byte, error) {
 	full, err := png.Decode(bytes.NewReader(taken))
 	if err != nil {
@@ -400,13 +399,13 @@ func small(taken []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// settle ends what is fading, and what waits to appear.
+// settle finishes all finite animations.
 func (p *page) settle() {
 	p.t.Helper()
 	p.eval(`document.getAnimations().filter((a) => a.effect.getComputedTiming().endTime !== Infinity).forEach((a) => a.finish())`)
 }
 
-// axe is axe-core, which is tried on pages as they are.
+// axe returns the source of axe-core, which checks the accessibility of pages.
 var axe = sync.OnceValues(func() (string, error) {
 	f, err := os.Open("axe/axe.min.js.br")
 	if err != nil {
@@ -424,7 +423,7 @@ var axe = sync.OnceValues(func() (string, error) {
 	return string(source), err
 })
 
-// checkAxe fails for each rule of axe that the page breaks.
+// checkAxe fails for each violation that axe-core finds on the page.
 func (p *page) checkAxe(state string) {
 	p.t.Helper()
 	source, err := axe()
@@ -438,7 +437,7 @@ func (p *page) checkAxe(state string) {
 	}
 }
 
-// checkFits fails when one would have to scroll sideways.
+// checkFits fails if the page is wider than the window.
 func (p *page) checkFits() {
 	p.t.Helper()
 	if wide := p.eval(`document.documentElement.scrollWidth - document.documentElement.clientWidth`); wide != 0.0 {
@@ -446,7 +445,7 @@ func (p *page) checkFits() {
 	}
 }
 
-// checkDark fails when the page's ground is not as dark, or as light, as asked.
+// checkDark fails if the page's background is not dark, or not light if want is false.
 func (p *page) checkDark(want bool) {
 	p.t.Helper()
 	if dark := p.eval(`getComputedStyle(document.body).backgroundColor.match(/\d+/g).slice(0, 3).every((c) => Number(c) < 64)`); dark != want {
@@ -454,9 +453,8 @@ func (p *page) checkDark(want bool) {
 	}
 }
 
-// checkStayed fails when the page asked any other host, or when anything
-// complained, such as a policy that was broken. Complaints with one of the
-// expected texts in them are fine.
+// checkStayed fails if the page sent a request to another host, or if there were complaints, for example
+// about a violated policy. It ignores complaints that contain one of the expected strings.
 func (p *page) checkStayed(base string, expected ...string) {
 	p.t.Helper()
 	p.mu.Lock()
@@ -476,7 +474,7 @@ func (p *page) checkStayed(base string, expected ...string) {
 	}
 }
 
-// count returns how many requests for a URL with this part were sent.
+// count returns the number of requests whose URL contains part.
 func (p *page) count(part string) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

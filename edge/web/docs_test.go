@@ -14,8 +14,7 @@ import (
 
 const keyRequestURL = "https://keys.example/request"
 
-// startEdge runs an edge on the example market, and returns its base URL and a
-// key.
+// startEdge starts an edge on the example market, and returns its base URL and a key.
 func startEdge(t *testing.T, authOff bool) (base, key string) {
 	t.Helper()
 	store := openapitest.Market(t)
@@ -26,10 +25,9 @@ func startEdge(t *testing.T, authOff bool) (base, key string) {
 	return base, key
 }
 
-// TestReference opens the reference, types a key in, sends a request from the
-// console and sees the answer, on a phone; the same on a desk, where the board has
-// the key in another tab, and with a limit, which is then all that is sent; and looks at it in
-// the dark.
+// TestReference opens the reference on a phone, enters a key, sends a request from the console, and checks
+// the answer. On a desktop, it does the same with the key of the board in another tab, and with a limit,
+// which must be the only parameter sent. It also looks at the dark theme.
 func TestReference(t *testing.T) {
 	base, key := startEdge(t, false)
 	b := startBrowser(t)
@@ -46,7 +44,7 @@ func TestReference(t *testing.T) {
 			const (
 				field = `document.querySelector("input.scalar-password-input")`
 				try   = `document.querySelector("[id$='tag/assets/GET/openapi/v1/quotes'] .show-api-client-button")`
-				// The console lies over the page, which has an example of the same answer.
+				// Search only the console, because the page below it shows an example of the same answer.
 				console = `document.querySelector("[role=dialog].scalar-client")`
 				send    = `[...` + console +
 					`.querySelectorAll("[data-addressbar-action=send]")].find((button) => button.checkVisibility())`
@@ -61,7 +59,7 @@ func TestReference(t *testing.T) {
 			}
 			p.await(`document.body.innerText.includes("export MARKETDATA_URL=" + location.origin + " ")`)
 			if v.dark {
-				return // the console is the same
+				return // the console does not depend on the theme
 			}
 			want := "/openapi/v1/quotes"
 			if name == "phone" {
@@ -90,7 +88,7 @@ func TestReference(t *testing.T) {
 			if p.asked(key) {
 				t.Error("the key was part of an address")
 			}
-			if name == "phone" { // on the desk the board keeps it
+			if name == "phone" { // on a desktop, the board keeps the key
 				p.expect(`String(JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie]).includes(`+quote(key)+
 					`))`, "false")
 			}
@@ -99,8 +97,8 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// TestGuides: the menu has the guides in the open, no code is cut off, the panel of clients has ours, and
-// the search has nothing twice.
+// TestGuides checks that the menu shows the guides, that no code is cut off, that the panel of clients
+// shows the project's own, and that the search finds nothing twice.
 func TestGuides(t *testing.T) {
 	base, _ := startEdge(t, true)
 	for end, v := range views {
@@ -131,8 +129,8 @@ func TestGuides(t *testing.T) {
 	}
 }
 
-// TestPinned finds the operations below /at/ behind one entry of the menu, and sends one with the
-// time that stands there.
+// TestPinned checks that the operations below /at/ are under one entry of the menu, and sends one with the
+// time that the page fills in.
 func TestPinned(t *testing.T) {
 	at := mark()
 	base, _ := startBoard(t, at, true, at.Add(-10*time.Minute))

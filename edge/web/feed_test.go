@@ -16,7 +16,7 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// atom has what RFC 4287 requires of a feed: each list must have one element, or at least one.
+// atom contains the elements that RFC 4287 requires in a feed. Lists show how often an element occurs.
 type atom struct {
 	XMLName xml.Name   `xml:"http://www.w3.org/2005/Atom feed"`
 	ID      []string   `xml:"http://www.w3.org/2005/Atom id"`
@@ -38,8 +38,8 @@ type atomLink struct {
 	HRef string `xml:"href,attr"`
 }
 
-// TestFeed: /changes.atom is a feed as RFC 4287 requires it, without a key. Names that look like markup stay
-// text. An entry keeps its id when a later snapshot adds others.
+// TestFeed checks that /changes.atom needs no key and meets the requirements of RFC 4287, that names that
+// look like markup stay text, and that an entry keeps its id when a later snapshot adds other entries.
 func TestFeed(t *testing.T) {
 	const hostile = `A</title><b>&amp; & "B" ]]>`
 	type row = map[string]any
@@ -89,7 +89,7 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// readFeed reads the feed of the snapshot of a time, and checks what RFC 4287 requires.
+// readFeed reads the feed of a snapshot, and checks the requirements of RFC 4287.
 func readFeed(t *testing.T, base string, at time.Time) (f atom) {
 	t.Helper()
 	var body []byte
@@ -139,7 +139,7 @@ func readFeed(t *testing.T, base string, at time.Time) (f atom) {
 		if len(e.Title) != 1 || e.Title[0] == "" {
 			t.Errorf("titles %q of an entry", e.Title)
 		}
-		// An entry without content needs a link to what it is about.
+		// An entry without content needs an alternate link.
 		if len(e.Links) != 1 || e.Links[0].Rel != "alternate" {
 			t.Errorf("links %q of an entry", e.Links)
 		}

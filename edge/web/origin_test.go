@@ -18,18 +18,18 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// clients is the folder of the TypeScript client, with what "npm ci" installs there.
+// clients is the folder of the TypeScript client, with the packages that "npm ci" installs there.
 const clients = "../openapi/clients/typescript"
 
-// ask asks an edge from a page, and returns status, header names and body.
+// ask is a JavaScript function that sends a request to an edge, and returns status, header names and body.
 const ask = `const ask = async (path, headers, how) => {
 	const r = await fetch(BASE + path, { headers: { "X-Api-Key": KEY, ...headers }, ...how });
 	return { status: r.status, names: [...r.headers.keys()].join(" "), body: new Uint8Array(await r.arrayBuffer()),
 		tag: r.headers.get("ETag") };
 };`
 
-// TestOtherOrigin: a page of another origin may send what browsers ask a preflight for, and reads every
-// header (sentry-javascript 6077, opencodex 1773): the browser itself is the judge.
+// TestOtherOrigin checks in a browser that a page of another origin may send requests that need a
+// preflight, and can read every header (sentry-javascript 6077, opencodex 1773).
 func TestOtherOrigin(t *testing.T) {
 	store := memstore.New()
 	teststore.Publish(t, store, teststore.NewFeed(200, 1), time.Now().UTC().Truncate(10*time.Minute), teststore.Files())
@@ -97,7 +97,7 @@ func TestOtherOrigin(t *testing.T) {
 	checkClients(t, eval, filepath.Join(modules, ".bin", "tsc"), built)
 }
 
-// checkClients asks with our client and with CoinGecko's own.
+// checkClients sends requests with the project's client and with CoinGecko's own.
 func checkClients(t *testing.T, eval func(script string) string, tsc, built string) {
 	t.Helper()
 	if _, err := os.Stat(tsc); err != nil {
@@ -128,7 +128,7 @@ func checkClients(t *testing.T, eval func(script string) string, tsc, built stri
 	}
 }
 
-// serveModule serves scripts of a folder, as modules.
+// serveModule serves the scripts in a folder as modules.
 func serveModule(mux *http.ServeMux, prefix, dir string) {
 	files := http.StripPrefix(prefix, http.FileServer(http.Dir(dir)))
 	mux.HandleFunc(prefix, func(w http.ResponseWriter, r *http.Request) {

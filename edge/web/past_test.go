@@ -14,8 +14,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// apiCSV is a table of what the API answers to queries, of the item's member called rows: numbers as they stand
-// in its text.
+// apiCSV is a JavaScript function that sends queries to the API and returns a table of the elements of the
+// item's member called rows. It does not change the numbers.
 const apiCSV = `(async (head, rows, queries) => {
 	const found = [];
 	for (const query of queries) {
@@ -26,11 +26,11 @@ const apiCSV = `(async (head, rows, queries) => {
 	return [head, ...found.map((row) => row.slice(1, -1).replaceAll('"', "").replaceAll("null", "")), ""].join("\n");
 })`
 
-// TestBoardPast looks at what the page of an asset has of the past: candles, what is below the chart, the
-// window without an end, and the price at a date. Some of the market caps and volumes are not known.
+// TestBoardPast checks what the page of an asset shows about the past: candles, the drawings below the
+// chart, the window max, and the price at a date. Some market caps and volumes are unknown.
 func TestBoardPast(t *testing.T) {
 	at := mark()
-	const tail = "0000000000000001" // makes a price more than a double holds
+	const tail = "0000000000000001" // gives a price more digits than a double can hold
 	store := memstore.New()
 	hour, long := at.Truncate(time.Hour), at.Truncate(24*time.Hour).AddDate(0, 0, -1100)
 	times := []time.Time{long.Add(9 * time.Hour), long.Add(34 * time.Hour), at.Add(-20 * 24 * time.Hour),
@@ -73,7 +73,8 @@ const (
 	told       = `document.querySelector("#point").innerText.split(/\s*\n\s*/).join("|")`
 )
 
-// checkCandles switches to the candles of a week. Those of the two hours that are over have four prices and one.
+// checkCandles switches to the candles of a week. Of the two completed hours, the first has four different
+// prices, and the second has one.
 func (p *page) checkCandles(hour time.Time, tail string) {
 	p.t.Helper()
 	p.expect(chartStyle, "Line")
@@ -103,19 +104,19 @@ func (p *page) checkCandles(hour time.Time, tail string) {
 	p.checkFits()
 	p.checkAxe("candles as a table")
 	p.checkCSV("candles-slug-b-06-7d-1h.csv", candleHead, "candles", 2, "candles?id=6&interval=1h")
-	// Other windows keep the style; those of more than a week have days.
+	// Other windows keep the style. Windows of more than a week have daily candles.
 	p.eval(click("#windows a:nth-child(3)"))
 	p.await(assetShown + ` && location.search.endsWith("&window=30d&chart=candles") && ` + chartStyle + ` === "Candles"`)
 	p.shoot("asset-candles")
 }
 
-// checkMax opens the window of all that is kept, as candles and as a line.
+// checkMax opens the window max, as candles and as a line.
 func (p *page) checkMax(oldest time.Time) {
 	p.t.Helper()
 	p.eval(click("#windows a:last-child"))
 	p.await(assetShown + ` && location.search.endsWith("&window=max&chart=candles")`)
 	days := int(p.eval(`charted.chart.points.length`).(float64))
-	// They are more than one request may ask for.
+	// There are more candles than one request may return.
 	day, next := oldest.Truncate(24*time.Hour), oldest.Truncate(24*time.Hour).AddDate(0, 0, 1000)
 	p.checkCSV("candles-slug-b-06-max-1d.csv", candleHead, "candles", days,
 		fmt.Sprintf("candles?id=6&interval=1d&from=%d&to=%d", day.Unix(), next.Unix()-1),
@@ -124,7 +125,7 @@ func (p *page) checkMax(oldest time.Time) {
 	p.await(assetShown + ` && location.search.endsWith("&window=max") && ` + chartStyle + ` === "Line"`)
 	p.eval(`document.querySelector("#plot").focus()`)
 	p.key(kb.Home)
-	// Its market cap and volume are not known.
+	// The market cap and volume of this point are unknown.
 	p.expect(`document.querySelector("#point").textContent`, "$500.25 "+oldest.Format("2006-01-02 15:04 UTC"))
 	p.expect(`document.querySelector("#windows [aria-current]").textContent`, "max")
 	points := int(p.eval(`charted.chart.points.length`).(float64))
@@ -133,7 +134,7 @@ func (p *page) checkMax(oldest time.Time) {
 	p.checkAxe("max")
 }
 
-// checkCSV downloads what the chart shows, which is what the API answers.
+// checkCSV downloads the chart's data, and compares it with answers of the API.
 func (p *page) checkCSV(name, head, rows string, lines int, queries ...string) {
 	p.t.Helper()
 	got := p.download("#csv", name)
@@ -144,7 +145,7 @@ func (p *page) checkCSV(name, head, rows string, lines int, queries ...string) {
 	}
 }
 
-// checkDated asks what the asset was worth at dates, by the keyboard too.
+// checkDated requests the price at several dates with the keyboard.
 func (p *page) checkDated(times []time.Time) {
 	p.t.Helper()
 	const says = `document.querySelector("#dated-says").innerText.split(/\s*\n\s*/).join("|")`
@@ -161,7 +162,8 @@ func (p *page) checkDated(times []time.Time) {
 		times[4].Format("2006-01-02 15:04 UTC"))
 	p.checkFits()
 	p.checkAxe("price at a date")
-	// Without a time it is that of midnight, of which the snapshot before is kept, if it is not too old.
+	// Without a time, the answer is the price at midnight, from the last snapshot before it that is not too
+	// old.
 	day := times[0].Truncate(24*time.Hour).AddDate(0, 0, 1)
 	askFor(day.Format(time.DateOnly), "")
 	want := "Price|$500.25|Market cap|–|Volume 24 h|–|Snapshot|" + times[0].Format("2006-01-02 15:04 UTC")
@@ -172,7 +174,7 @@ func (p *page) checkDated(times []time.Time) {
 	askFor("2001-02-03", "04:05")
 	p.expect(says, "The price could not be loaded: The service cannot be reached.")
 	p.block()
-	// Nothing is asked without a date, nor for another day than there has been.
+	// The form rejects an empty date and a date in the future.
 	for _, date := range []string{"", time.Now().AddDate(0, 0, 3).Format(time.DateOnly)} {
 		p.eval(`$("dated-date").value = ` + quote(date))
 		p.expect(`String($("dated").checkValidity())`, "false")

@@ -10,9 +10,8 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// TestPictures makes the README's pictures, of the market that make run
-// shows, where SCREENSHOTS names a folder. Those of other states are made by the
-// tests that bring them about.
+// TestPictures takes the pictures of the README, which show the market of make run, if SCREENSHOTS names a
+// folder. Other tests take the pictures of the states that they produce.
 func TestPictures(t *testing.T) {
 	if os.Getenv("SCREENSHOTS") == "" {
 		t.Skip("SCREENSHOTS names no folder")

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
 }
 
-// get asks without a key, and without a coding unless one is named.
+// get sends a request without a key. It accepts no coding unless a header names one.
 func get(t *testing.T, method, url string, header ...string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
@@ -42,14 +42,14 @@ func get(t *testing.T, method, url string, header ...string) (*http.Response, st
 	return response, string(body)
 }
 
-// reference finds what a page loads, and in Markdown what it links to.
+// reference matches what a page loads and links to, in HTML or Markdown.
 var reference = regexp.MustCompile(`(?:src|href)="([^"]*)"|\]\(([^)]*)\)`)
 
-// versioned are files whose name tells which they are.
+// versioned matches files whose name contains their version.
 var versioned = regexp.MustCompile(`^/static/[a-z]+-[0-9.]+\.(?:js|css)$`)
 
-// TestFiles asks a running edge for every page and for all that the pages name,
-// without a key (edge/README.md, "Listeners").
+// TestFiles requests every page of a running edge, and everything that the pages refer to, without a key
+// (edge/README.md, "Listeners").
 func TestFiles(t *testing.T) {
 	base, _ := startEdge(t, false)
 	contentTypes := map[string]string{
@@ -98,7 +98,7 @@ func TestFiles(t *testing.T) {
 		}
 		for _, coding := range []string{"br", "gzip"} {
 			coded, bytes := get(t, "GET", base+path, "Accept-Encoding", coding)
-			here := path == "/openapi.json" && coding == "br" // coded as it is asked for, in gzip alone
+			here := path == "/openapi.json" && coding == "br" // compressed for each request, only with gzip
 			if !here && (coded.Header.Get("Content-Encoding") != coding || len(bytes) >= len(body)) {
 				t.Errorf("%s as %s: %q, %d of %d bytes", path, coding, coded.Header.Get("Content-Encoding"), len(bytes),
 					len(body))
@@ -139,7 +139,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestOrigin: the document names the origin that it came from, and no other.
+// TestOrigin checks that the document names the origin that it was requested from, and no other.
 func TestOrigin(t *testing.T) {
 	base, _ := startEdge(t, true)
 	_, document := get(t, "GET", base+"/openapi.json")
@@ -148,8 +148,7 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-// TestBundle holds the reference's bundle against the digest that was noted when
-// it was packed.
+// TestBundle compares the reference's bundle with the digest that was recorded when it was packed.
 func TestBundle(t *testing.T) {
 	base, _ := startEdge(t, true)
 	want, err := os.ReadFile("scalar/standalone.js.sha256")
@@ -162,8 +161,8 @@ func TestBundle(t *testing.T) {
 	}
 }
 
-// TestWhoIsAsked checks what the pages say of keys: an edge that lets everybody
-// in asks for none, and every page says where keys are requested.
+// TestWhoIsAsked checks what the pages say about keys. An edge that admits everyone asks for none. Every
+// page says where people can request keys.
 func TestWhoIsAsked(t *testing.T) {
 	for authOff, want := range map[bool]string{true: `name="auth" content="off"`, false: `name="auth" content="keys"`} {
 		base, _ := startEdge(t, authOff)
@@ -178,7 +177,7 @@ func TestWhoIsAsked(t *testing.T) {
 	}
 }
 
-// TestLogoOrigins refuses what would be more in a policy than one origin.
+// TestLogoOrigins checks that Files rejects strings that would add more than one origin to a policy.
 func TestLogoOrigins(t *testing.T) {
 	for _, origin := range []string{
 		"", "*", "img.example", "https://", "https://*.example", "https://img.example/",
@@ -196,7 +195,7 @@ func TestLogoOrigins(t *testing.T) {
 	}
 }
 
-// TestMarkup: what the checker of the Nu HTML validator objects to does not come back.
+// TestMarkup checks that the pages do not contain again what the Nu HTML checker has objected to.
 func TestMarkup(t *testing.T) {
 	for _, page := range []string{"static/board.html", "static/docs.html"} {
 		b, err := os.ReadFile(page)
@@ -215,8 +214,8 @@ func TestMarkup(t *testing.T) {
 	}
 }
 
-// TestMonograms: their letters have a contrast of 4.5 to 1, whatever the hue and the
-// scheme (WCAG 2.2, 1.4.3).
+// TestMonograms checks that the letters of monograms have a contrast of at least 4.5 to 1 for every hue and
+// theme (WCAG 2.2, 1.4.3).
 func TestMonograms(t *testing.T) {
 	b, err := os.ReadFile("static/board.css")
 	ok(t, err)
@@ -241,7 +240,7 @@ func TestMonograms(t *testing.T) {
 	}
 }
 
-// luminance is the relative luminance of a colour as CSS's hsl has it.
+// luminance returns the relative luminance of a colour in CSS's hsl notation.
 func luminance(hue, saturation, lightness float64) float64 {
 	channel := func(n float64) float64 {
 		k := math.Mod(n+hue/30, 12)

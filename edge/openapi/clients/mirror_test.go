@@ -62,7 +62,7 @@ func TestMirrors(t *testing.T) {
 			m.check(clients, false)
 			m.rollback()
 			m.check(clients, false)
-		case 75: // a rollback that they do not notice, because the next snapshot is later than the withdrawn one that they have
+		case 75: // a rollback that they do not notice, because the next snapshot is later
 			m.check(clients, false)
 			m.rollback()
 		case 100: // a rollback after which the next snapshot is earlier than the withdrawn one

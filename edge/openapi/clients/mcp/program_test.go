@@ -124,7 +124,7 @@ func TestCommandLine(t *testing.T) {
 // npm contains the paths of independent clients, and of the Node.js that they need.
 type npm struct{ node, inspector, conformance string }
 
-// install installs them, but only if "make test-clients" runs the tests.
+// install downloads the clients, but only if "make test-clients" runs the tests.
 func install(t *testing.T) npm {
 	t.Helper()
 	if os.Getenv("MARKETDATA_REQUIRE_CLIENTS") == "" {
@@ -181,7 +181,7 @@ func environment(s *service) []string {
 }
 
 // TestInspector lists and calls every tool with the protocol's inspector, over standard input and output
-// and over HTTP, with the protocol versions before and since 2025.
+// and over HTTP, with the protocol versions until 2025 and with the later one.
 func TestInspector(t *testing.T) {
 	n, path := install(t), build(t)
 	s := simulated(t)
