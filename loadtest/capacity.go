@@ -66,7 +66,7 @@ type Capacity struct {
 }
 
 const (
-	closedConnections = 64   // the connections of the first closed run
+	closedConnections = 64   // the number of connections in the first closed run
 	closedGain        = 0.1  // the service is saturated if a closed run gains less than this share over the last one
 	lightShare        = 0.1  // the first rate of the open loop, as a share of the closed rate
 	minRequests       = 200  // the minimum number of requests in a step at the closed rate
@@ -115,7 +115,7 @@ func (t *Tester) Capacity(ctx context.Context, s Search) (*Capacity, error) {
 // judge returns the verdict on a step.
 //
 // In an open loop, a step that held counts even if the load tester was late. If a request is sent late, its
-// answer cannot come earlier, so the latency from the due time is at most overstated. The latency from
+// answer cannot come earlier, so the latency from the due time can only be overstated. The latency from
 // sending may be understated. A step that failed while the load tester was late does not count.
 func judge(rate float64, connections int, r *result.Run, thresholds []*result.Assertion) Try {
 	t := Try{Rate: rate, Connections: connections, Run: r, Verdict: Held}
@@ -293,8 +293,9 @@ func (s *searcher) search() error {
 	}
 }
 
-// saturate finds the closed rate. It performs closed runs with more and more connections until the rate of
-// answers no longer rises. An open loop over as many connections cannot get more answers.
+// saturate finds the closed rate, which is the highest rate of answers in a closed loop. It performs closed
+// runs with more and more connections until the rate no longer rises. An open loop over as many connections
+// cannot get more answers.
 func (s *searcher) saturate() error {
 	for n := min(closedConnections, s.most); ; n = min(4*n, s.most) {
 		t, err := s.try(0, n)
@@ -350,7 +351,7 @@ func (c *Capacity) String() string {
 		perSecond(c.Rate), c.Nodes, perSecond(c.Rate/float64(c.Nodes)), failed, perSecond(c.Closed))
 }
 
-// perSecond formats a rate with at least three digits.
+// perSecond formats a rate with at least three significant digits, except for trailing zeros.
 func perSecond(rate float64) string {
 	if rate < 100 {
 		return fmt.Sprintf("%.3g", rate)

@@ -359,7 +359,7 @@ const (
 )
 
 // Exit returns the exit status of a run. Wrong answers take precedence over everything. Validity takes
-// precedence over thresholds, because those of an invalid run say nothing about the service.
+// precedence over thresholds, because the thresholds of an invalid run say nothing about the service.
 func Exit(r *result.Run) int {
 	failed := false
 	for _, t := range r.Thresholds {

@@ -28,8 +28,8 @@ type Progress struct {
 }
 
 const (
-	// abortWindow is the number of the most recent seconds over which Load.AbortOn is evaluated. Seconds of
-	// the warm-up do not count.
+	// abortWindow is the number of seconds over which Load.AbortOn is evaluated: the most recent ones after
+	// the warm-up.
 	abortWindow = 5
 	// Options.Warn is called if a larger share of a second's requests is answered with 429, or fails.
 	warnLimited = 0.1

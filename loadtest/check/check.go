@@ -140,8 +140,7 @@ type answer struct {
 	received     time.Time
 }
 
-// Session is the state of one connection in a Checker. It is not safe for
-// concurrent use.
+// Session is the state of one connection in a Checker. It must not be used concurrently.
 type Session struct {
 	c      *Checker
 	buf    []byte
@@ -228,7 +227,8 @@ func (s *Session) status(a *Ask, r *client.Response, api bool) engine.Verdict {
 	return engine.Wrong
 }
 
-// headers performs the cheap checks of headers, and returns the first problem.
+// headers performs cheap checks of the header fields. It describes the first problem, or returns "" if there
+// is none.
 func (s *Session) headers(a *Ask, r *client.Response) string {
 	id := r.Get("X-Request-Id")
 	switch {
@@ -403,7 +403,7 @@ func (c *Checker) work() {
 	}
 }
 
-// judge examines an answer and records what is wrong with it. It returns true if nothing is.
+// judge examines an answer, and records what is wrong with it. It reports whether the answer is correct.
 func (c *Checker) judge(an *answer) bool {
 	kind, detail := c.examination(an)
 	if detail == "" {

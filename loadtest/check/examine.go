@@ -108,7 +108,7 @@ func (an *answer) errorEnvelope(want string) (Kind, string) {
 // maxPlain bounds the decoded size of an answer, in bytes.
 const maxPlain = 64 << 20
 
-// Decode decodes a content coding. "" means none.
+// Decode decodes b, which has the given content coding. The coding "" means that b is not encoded.
 func Decode(coding string, b []byte) ([]byte, error) {
 	var r io.Reader
 	switch coding {
@@ -141,7 +141,7 @@ func Decode(coding string, b []byte) ([]byte, error) {
 }
 
 // structure checks an answer on its own: that its rows and total give exactly these bytes, that the rows
-// match the filters and are in order, and that other pages of the listing agree.
+// match the filters and are in order, and that it agrees with other pages of the listing.
 func (c *Checker) structure(an *answer, q *model.Query, plain []byte) (Kind, string) {
 	var e struct {
 		Result struct {

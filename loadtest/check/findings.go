@@ -24,7 +24,7 @@ const (
 	Filter   Kind = "filter"   // an item does not match the filter
 	Repeat   Kind = "repeat"   // a row has two positions in a snapshot's listing
 	Tag      Kind = "tag"      // different bodies have equal entity tags, or equal bodies have different ones
-	Oracle   Kind = "oracle"   // the bytes differ from those that the snapshot gives
+	Oracle   Kind = "oracle"   // the bytes differ from the answer that the oracle computes
 	Stream   Kind = "stream"   // a stream sent a forbidden event
 	Snapshot Kind = "snapshot" // the snapshot itself violates the interface
 )

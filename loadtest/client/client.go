@@ -102,7 +102,7 @@ func (e *Endpoint) Dial(ctx context.Context, deadline time.Time) (net.Conn, erro
 	return tc, nil
 }
 
-// Conn is a connection. It opens at its first use and reopens after it was closed. It must not be used
+// Conn is a connection. It opens at its first use, and reopens after it has been closed. It must not be used
 // concurrently.
 type Conn struct {
 	// Timeout bounds the time from sending a request to the end of its answer. It may be exceeded by an
@@ -278,7 +278,7 @@ func (c *Conn) read(head bool) (*Response, error) {
 	return r, nil
 }
 
-// readHead reads until the head that begins at at is complete, and returns its end.
+// readHead reads until the head that begins at index at is complete, and returns the index of its end.
 func (c *Conn) readHead(at int) (int, error) {
 	for from := at; ; {
 		if end := headEnd(c.buf[:c.w], from); end > 0 {
@@ -374,7 +374,7 @@ func (c *Conn) readChunked(at int) (int, error) {
 	}
 }
 
-// line returns the line that begins at at, without its end, and the beginning of the next line.
+// line returns the line that begins at index at, without its line end, and the index of the next line.
 func (c *Conn) line(at int) (line []byte, next int, err error) {
 	for from := at; ; {
 		for i := from; i < c.w; i++ {

@@ -3,7 +3,7 @@
 // the last one (README.md, "What the figures mean").
 //
 // In an open loop nothing changes the due times. The engine sends a request on a free connection or on a new
-// one, up to Config.Connections. Only if all of them wait for answers do requests wait, too. Then each answer
+// one, up to Config.Connections. Requests wait only if all connections wait for answers. Then each answer
 // lets the next request be sent, in order. So no burst follows a stall, and no request is skipped or added.
 // The wait is included in the latency from the due time, and in the send lag.
 package engine
@@ -282,7 +282,7 @@ func (p *pool) take(ctx context.Context) (w *worker, immediate bool) {
 }
 
 // serve sends the requests of its jobs until the channel is closed. It waits for answers even after an
-// interruption, since the client's timeout bounds that.
+// interruption, because the client's timeout bounds this wait.
 func (w *worker) serve() {
 	defer w.conn.Close()
 	for j := range w.jobs {
@@ -291,8 +291,8 @@ func (w *worker) serve() {
 	}
 }
 
-// send sends request i and records its outcome. The request was due at due, or is due now if that is
-// negative. It reports whether the connection can be used again.
+// send sends request i and records its outcome. The request was due at due, or is due now if due is negative.
+// It reports whether the connection can be used again.
 func (w *worker) send(i uint64, due time.Duration) bool {
 	r := w.run
 	req := w.session.Request(i, w.pool.endpoint)

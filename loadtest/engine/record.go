@@ -20,7 +20,7 @@ func NewHistogram() *hdrhistogram.Histogram {
 
 const maxLatency = 10 * time.Minute
 
-// Record adds a time to a histogram of NewHistogram. Negative times count as 0.
+// Record adds a time to a histogram that NewHistogram has made. Negative times count as 0.
 func Record(h *hdrhistogram.Histogram, d time.Duration) {
 	// The time is within the range, so there is no error.
 	_ = h.RecordValue(int64(min(max(d, 0), maxLatency)))
@@ -133,7 +133,7 @@ type recorder struct {
 	given   atomic.Uint32
 	classes []string
 
-	mu                    sync.Mutex // guards the rest
+	mu                    sync.Mutex // guards all fields below
 	asked, unsent, waited uint64
 	intervals             []*Interval
 	next                  []*window // one for each shard

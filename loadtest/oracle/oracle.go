@@ -25,7 +25,7 @@ type Snapshot struct {
 
 	mu     sync.Mutex
 	faults []string
-	faulty map[int64]bool // quotes with faults, which are missing in markets, too
+	faulty map[int64]bool // ids of quotes with faults, which are not reported again in markets
 }
 
 const maxFaults = 20
@@ -66,8 +66,8 @@ func Load(ctx context.Context, store artifacts.Reader, m *artifacts.Manifest) (*
 	return s, nil
 }
 
-// Faults returns descriptions of rows that violate the interface, at most maxFaults. They include everything
-// that Load has found, and the prices that were requested.
+// Faults returns descriptions of rows that violate the interface, at most maxFaults. They include the faults
+// that Load has found, and faults in prices that have been requested since.
 func (s *Snapshot) Faults() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,8 +146,8 @@ func Published(ctx context.Context, store artifacts.Reader) (*artifacts.Pointer,
 	return artifacts.ParsePointer(b)
 }
 
-// FindManifest returns the manifest of the snapshot of time t. It must be the published manifest, or the
-// published manifest must list it.
+// FindManifest returns the manifest of the snapshot of time t. The published manifest must be this manifest
+// or list it.
 func FindManifest(ctx context.Context, store artifacts.Reader, t time.Time) (*artifacts.Manifest, error) {
 	p, err := Published(ctx, store)
 	if err != nil {

@@ -89,8 +89,8 @@ func (s *Snapshot) pastBlock(
 	return nil
 }
 
-// number parses a decimal. It returns nil if the value is unknown or invalid, which the check of the answer
-// reports.
+// number parses a decimal. It returns nil if the value is unknown or invalid. The comparison of answers
+// reports invalid values.
 func number(text *string) *big.Rat {
 	if text == nil {
 		return nil

@@ -47,8 +47,8 @@ func Constant(rate float64, d time.Duration) []Stage {
 	return []Stage{{Duration: d, From: rate, To: rate}}
 }
 
-// ParseStages parses stages in the form of the command line, separated by commas. DURATION:RATE is a constant
-// rate, and DURATION:FROM-TO is a ramp.
+// ParseStages parses stages in the syntax of the command line, separated by commas. DURATION:RATE is a
+// constant rate, and DURATION:FROM-TO is a ramp.
 func ParseStages(s string) ([]Stage, error) {
 	var stages []Stage
 	for part := range strings.SplitSeq(s, ",") {

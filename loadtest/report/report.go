@@ -177,8 +177,8 @@ func (d *document) end() float64 {
 	return end
 }
 
-// points returns the number of points of a run to draw. The rest after the last whole interval is too short
-// for a rate or a percentile.
+// points returns the number of points of a run to draw. It leaves out a last point that is too short for a
+// rate or a percentile.
 func points(r *result.Run) int {
 	n := len(r.Series)
 	if n > 1 && r.Series[n-1].EndS-r.Series[n-1].StartS < 0.5*(r.Series[0].EndS-r.Series[0].StartS) {
@@ -392,7 +392,7 @@ func (d *document) generatorOverTime() *plot {
 }
 
 // Bar returns the length of the bar for a latency in percent. The scale is logarithmic, from half of the
-// lowest p50 of the run's endpoints to their highest p99.
+// lowest p50 of the run's classes to their highest p99.
 func (r labelled) Bar(ms float64) float64 {
 	least, most := math.Inf(1), 0.0
 	for i := range r.Classes {

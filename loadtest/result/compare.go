@@ -43,7 +43,7 @@ const (
 
 const (
 	// parts is the number of parts of equal length into which Compare divides a run. A run with fewer than
-	// minParts points is too short.
+	// minParts points is too short for a confidence interval.
 	parts    = 10
 	minParts = 5
 	// deviations is half the width of the confidence interval, in standard errors. With ten parts in each

@@ -49,15 +49,15 @@ type Result struct {
 	Failures map[engine.Failure]uint64
 	Wrong    string
 	Events   uint64
-	// Missed counts the events that a stream did not receive: events that arrived on other streams for
-	// snapshots between two successive snapshots of this stream.
+	// Missed counts the events that streams missed: events that other streams received for snapshots between
+	// two successive snapshots of a stream.
 	Missed uint64
 	// Early counts the events that arrived before their snapshot should become current, by the local clock.
 	// They count as 0 in Late.
 	Early uint64
-	// Late is the time from when each snapshot should become current until its event arrives. It is nil
-	// without a store. Apart is the time since the first event for the snapshot arrived on any stream.
-	// Neither counts events that only state the current snapshot when a stream opens.
+	// Late is the time from when a snapshot should become current until its event arrives. It is nil without
+	// a store. Apart is the time since the first event for the snapshot arrived on any stream. Neither counts
+	// events that only state the current snapshot when a stream opens.
 	Late, Apart *hdrhistogram.Histogram
 }
 
@@ -89,7 +89,7 @@ type Set struct {
 	out       Result
 	first     map[string]time.Time   // when the first event for each snapshot arrived
 	known     []string               // the same snapshots, oldest first
-	due       map[string]time.Time   // when a snapshot should become current
+	due       map[string]time.Time   // when each snapshot should become current
 	undecided map[string][]time.Time // when events arrived for snapshots that due does not contain yet
 }
 
@@ -179,7 +179,7 @@ type stream struct {
 	key      string
 	tried    func()
 	last     string // the snapshot of the last event
-	newest   string // the newest snapshot that it cannot miss any longer
+	newest   string // events for this snapshot and older ones do not count as missed
 }
 
 // failure is the reason why a stream ended or could not be opened.

@@ -113,7 +113,7 @@ func refusals() []rare {
 	return all
 }
 
-// badKeys are keys that no service has issued. "" means that the request has no key.
+// badKeys are keys that no service has issued. "" stands for a request without a key.
 var badKeys = []string{"", "mdk_live_000000000000000000000000000000000000000", "secret", "mdk_live_"}
 
 // Classes implements engine.Source.

@@ -9,7 +9,7 @@
 // a lower limit: decoding the same feed with go-json, and compressing, hashing and durably writing the
 // finished objects. For markets of up to 20,000 assets, it also makes each build without history, in another
 // store. All builds use one core (GOMAXPROCS=1), each in its own process, one after the other. The minimum of
-// several rounds counts, which excludes most of the effects of other activity on the machine.
+// several rounds counts, which excludes most effects of other activity on the machine.
 package main
 
 import (

@@ -85,9 +85,9 @@ func (b *bench) dearest(ctx context.Context, s *server, store, kind string, ask 
 	return nil
 }
 
-// flood sends requests with a key at floodRate until stop is called. Each is for a new answer with a content
-// coding. stop returns how many requests were answered, and how many were refused because of the key's limit.
-// seed must differ between floods of one edge, because the edge caches answers.
+// flood sends requests with a key at floodRate until stop is called. Each request is new, and accepts a
+// content coding. stop returns how many requests were answered, and how many were refused because of the
+// key's limit. seed must differ between floods of one edge, because the edge caches answers.
 func flood(
 	ctx context.Context, addr, key string, seed uint64, ask func(*rand.Rand) string,
 ) (stop func() (found, refused int)) {

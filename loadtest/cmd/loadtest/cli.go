@@ -142,7 +142,7 @@ func assertions(
 	return all, nil
 }
 
-// tester returns a Tester for the target, whose runs the thresholds will judge.
+// tester returns a Tester for the target. The thresholds will judge its runs.
 func (t *target) tester(e *env, thresholds []*result.Assertion) (*loadtest.Tester, error) {
 	opt := t.Options
 	opt.Status, opt.Warn, opt.Thresholds = e.screen.show, e.screen.warn, thresholds
@@ -247,7 +247,7 @@ func (c *holdCmd) Run(e *env) error {
 	return cmdline.Status(r.Exit)
 }
 
-// run performs the load and shows its progress.
+// run loads the service and shows the progress.
 func (t *target) run(e *env, live *live, quiet bool, load loadtest.Load) (*result.Run, error) {
 	if quiet {
 		e.screen = newScreen(io.Discard, slog.New(slog.DiscardHandler))
