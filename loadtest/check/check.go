@@ -434,7 +434,7 @@ func (c *Checker) Policy() string {
 // Report contains the findings of a Checker, as run.json stores them.
 type Report struct {
 	// Checked is the number of answers that were hashed, and Skipped the number of answers that were not
-	// hashed because of Share. Distinct is the number of distinct answers, each of which was examined.
+	// hashed because of Share. Distinct is the number of distinct answers; each was examined once.
 	Checked  uint64 `json:"checked"`
 	Skipped  uint64 `json:"skipped"`
 	Distinct uint64 `json:"distinct"`
