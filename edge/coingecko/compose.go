@@ -38,7 +38,7 @@ type rate struct {
 // coin is an asset that a request names.
 type coin struct {
 	id  uint64
-	key []byte // JSON, the coin's key in the answer
+	key []byte // the coin's key in the answer, as JSON
 }
 
 // composer composes the body of one answer.
@@ -147,8 +147,8 @@ func (c *composer) comma() {
 	}
 }
 
-// amount converts a figure from US dollars to another currency and appends it. It appends null if the figure
-// is unknown. Prices are rounded to the requested number of decimals.
+// amount converts a figure from US dollars to another currency and appends it. It appends null if the
+// figure is unknown. The result is rounded to places decimal places, or to full if places is negative.
 func (c *composer) amount(name string, dollars []byte, r *rate, places int) {
 	if places < 0 && r.dollars && dollars != nil {
 		c.f.Body = append(append(c.f.Body, name...), dollars...)

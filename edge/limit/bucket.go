@@ -144,6 +144,6 @@ func seconds(d int64) int64 {
 // epoch is time 0 of the numbers that At returns.
 var epoch = time.Now()
 
-// At converts a clock reading to this package's time scale. The result does not jump when the wall clock is
-// set, if t comes from time.Now.
+// At converts a clock reading to this package's time scale. If t comes from time.Now, the result does not
+// jump when the wall clock is set.
 func At(t time.Time) int64 { return max(0, int64(t.Sub(epoch))) }

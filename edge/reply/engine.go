@@ -121,9 +121,10 @@ func New(cfg Config) *Engine {
 
 // Answer answers a request whose key, rate and parameters have been checked. It sets r.Reply, including the
 // headers of INTERFACE.md, "Headers" that depend on the answer; the server adds those for CORS and rate
-// limits. Otherwise it returns ErrNoSnapshot, ErrUnavailable, ErrPrecondition, rows.ErrNoView, rows.ErrSince,
-// a Refusal, or an error of package snapshot about pins, and r.Reply has no meaning. Answer does not keep r
-// or anything in it. It allocates nothing if the answer is in the cache or its shards are in memory.
+// limits. If it fails, it returns ErrNoSnapshot, ErrUnavailable, ErrPrecondition, rows.ErrNoView,
+// rows.ErrSince, a Refusal, a *query.ParamError, or an error of package snapshot about pins, and r.Reply
+// has no meaning. Answer does not keep r or anything in it. It allocates nothing if the answer is in the
+// cache or its shards are in memory.
 func (e *Engine) Answer(r *Request) error {
 	err := e.answer(r)
 	if err == nil && r.Reply.Status == http.StatusPreconditionFailed {
@@ -182,8 +183,8 @@ func (e *Engine) answer(r *Request) error {
 }
 
 // send sets r.Reply to the answer that was just composed. It adds the answer to the cache if keep is set,
-// if the answer was requested before, or if it was compressed and the cache has room. Compressing costs
-// more than everything else.
+// if the answer was requested before, or if it was compressed and the cache has room. Compression costs
+// more than all other work.
 func (e *Engine) send(r *Request, w *work, cache *respcache.Cache, entry *respcache.Entry, tag digest,
 	keep bool) error {
 	c, err := e.writeFresh(r, w, tag)

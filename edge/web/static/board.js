@@ -20,7 +20,7 @@ const lookEvery = 60_000;
 
 const $ = (id) => document.getElementById(id);
 const logoOrigins = document.querySelector("meta[name=logos]").content.split(" ");
-const lined = matchMedia("(min-width: 980px)"); // whether there is room for lines; board.css has the same width
+const lined = matchMedia("(min-width: 980px)"); // whether there is room for lines; board.css uses the same width
 
 // --- elements ---
 

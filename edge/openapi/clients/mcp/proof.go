@@ -88,7 +88,8 @@ func find(file []byte, id int64) (string, error) {
 	return "", cmp.Or(lines.Err(), fmt.Errorf("the signed file shows that no asset with id %d had a price in that snapshot", id))
 }
 
-// fetch returns a file of a snapshot. The client downloads only files whose digest it knows.
+// fetch returns a file of a snapshot. It does not use the client, which downloads only files whose digest
+// it knows.
 func (s *service) fetch(ctx context.Context, at time.Time, name string, most int64) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
 		s.base+"/at/"+at.UTC().Format("20060102T150405Z")+"/openapi/v1/files/"+name, nil)

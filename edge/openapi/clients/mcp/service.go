@@ -97,7 +97,7 @@ func reply[R, From, T any](got *marketdata.Answer[R], items []From, each func(Fr
 	return a
 }
 
-// ofPage converts the client's page, or its error, to a tool's answer.
+// ofPage converts the client's page to a tool's answer. If err is not nil, it returns err.
 func ofPage[From, T any](got *marketdata.Answer[marketdata.Page[From]], err error,
 	each func(From) T) (*answer[T], error) {
 	if err != nil {
