@@ -343,7 +343,7 @@ func (f *Finder) hasOthers(s *snapshot.Snapshot, q *query.Query, id uint64) (boo
 
 func (r wordRange) hasRun(run int) bool { return r.firstRun <= run && run < r.endRun }
 
-// splitName writes the folded words of an asset's name to f.words.text, with a blank before and after each.
+// splitName writes the folded words of an asset's name to f.words.text, with a space before and after each.
 func (f *Finder) splitName(row []byte) error {
 	start := bytes.Index(row, nameKey)
 	if start < 0 {
@@ -374,8 +374,8 @@ func (f *Finder) splitName(row []byte) error {
 	return nil
 }
 
-// hasWord reports whether one of words begins with start or, if start is a single character, equals it. There
-// is a blank before and after each word.
+// hasWord reports whether one of words begins with start or, if start is a single character, equals it.
+// There is a space before and after each word.
 func hasWord(words, start []byte) bool {
 	for {
 		at := bytes.IndexByte(words, ' ')

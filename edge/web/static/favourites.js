@@ -3,7 +3,7 @@
 "use strict";
 
 const favouritesKey = "market-board-favourites";
-const mostFavourites = 100; // the API accepts no longer list of ids
+const mostFavourites = 100; // the limit of ids per request
 
 let favourites = []; // as they are stored
 
