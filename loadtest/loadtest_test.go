@@ -28,8 +28,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var t0 = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-// TestRun runs the mixed scenario with the oracle while snapshots change. It finds no wrong answers of a
-// correct server, and detects a server with a fault.
+// TestRun runs the mixed scenario with the oracle while snapshots change. The run finds no wrong answers from
+// a correct server, and detects faults of other servers.
 func TestRun(t *testing.T) {
 	for _, tc := range []struct {
 		fault string
