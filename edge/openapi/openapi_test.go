@@ -85,7 +85,7 @@ func TestPaths(t *testing.T) {
 		for status, want := range plain.Responses.Map() {
 			got := below.Responses.Value(status)
 			switch {
-			case endpoint == "global" && status == "404": // occurs only before the first snapshot, when nothing can be pinned
+			case endpoint == "global" && status == "404": // before the first snapshot, when no pin exists
 			case got == nil || got.Ref != want.Ref:
 				t.Errorf("below /at/ %s is not answered by %s as elsewhere", endpoint, status)
 			case status == "200":
@@ -141,7 +141,7 @@ func TestForGenerators(t *testing.T) {
 		// openapi-to-postman 82, insomnia 1581, hoppscotch 4852: these programs fill in every example, and
 		// send all parameters.
 		q := question{method: "HEAD", target: target + "?" + query.Encode(), header: header}
-		wantGone := strings.HasPrefix(path, "/at/") || strings.Contains(path, "/files/prices/") // the time of the example is long past
+		wantGone := strings.HasPrefix(path, "/at/") || strings.Contains(path, "/files/prices/") // an old time
 		if a := w.open.ask(t, q); a.Status != 200 && !wantGone {
 			t.Errorf("%s %v: %d", q.target, header, a.Status)
 		}
