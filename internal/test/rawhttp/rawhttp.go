@@ -1,4 +1,4 @@
-// Package rawhttp is a corpus of byte sequences that clients send to an HTTP/1 server, with the
+// Package rawhttp is a corpus of what clients send to an HTTP/1 server, as exact bytes, with the
 // answers that INTERFACE.md, "Framing" and "Order of work", requires of the edge. It serves tests
 // of the edge's own server loop and of proxies in front of it.
 //
