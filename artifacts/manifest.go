@@ -458,8 +458,8 @@ func ParseChange(b []byte) (*Change, error) {
 }
 
 // IsDecimal reports whether s is a decimal in the form of responses (FEED.md, "Numbers"): an
-// optional minus sign, digits without a leading zero and, optionally, a point and 1 to 12 digits,
-// the last of which is not 0. Minus zero is not a decimal.
+// optional minus sign, digits without a leading zero and, optionally, a point and 1 to 12 digits.
+// The last digit after a point is not 0. Minus zero is not a decimal.
 func IsDecimal(s string) bool { return isDecimal(s, 12) }
 
 func isDecimal(s string, places int) bool {

@@ -39,8 +39,8 @@ func identify(ctx context.Context, s artifacts.Store) (artifacts.Identity, error
 	return i, nil
 }
 
-// Number returns the successor of before, which is the number of a key set or a change record. If
-// before is zero or belongs to another store, the last number counts as lost.
+// Number returns the number that follows the given one, which belongs to a key set or a change
+// record. If the given number is zero or belongs to another store, the last number counts as lost.
 func Number(ctx context.Context, s artifacts.Store, before artifacts.Numbered, now time.Time,
 ) (artifacts.Numbered, error) {
 	id, err := Identity(ctx, s)

@@ -21,7 +21,7 @@ type Checkpoint struct {
 func Origin(store string) string { return "marketdata/" + store }
 
 // treeLine is the first line that package tlog writes for a tree. A checkpoint has the log's origin
-// in place of that line.
+// instead of that line.
 const treeLine = "go.sum database tree\n"
 
 // Text returns the checkpoint without signatures.
