@@ -354,8 +354,9 @@ func TestReadPastFeeds(t *testing.T) {
 	}
 }
 
-// TestBackfillKept checks that the report says how many feeds the ledger keeps. It keeps every feed
-// of the last 48 hours, and before that the first feed of each hour or day (FEED.md, "Figures").
+// TestBackfillKept checks that the report counts the feeds with prices kept in the ledger: every
+// feed of the last 48 hours, and before that the first feed of each hour or day (FEED.md,
+// "Figures").
 func TestBackfillKept(t *testing.T) {
 	for _, c := range []struct {
 		feeds int
