@@ -43,7 +43,8 @@ type Options struct {
 	KeyRequestURL string
 }
 
-// Document returns the document as JSON. Members have the same order as in openapi.yaml.
+// Document returns the document as JSON. Members have the same order as in openapi.yaml. In the description,
+// links between pages lead to /docs/.
 func Document(o Options) ([]byte, error) {
 	source, err := files.ReadFile("openapi.yaml")
 	if err != nil {
@@ -61,9 +62,15 @@ func Document(o Options) ([]byte, error) {
 	if o.KeyRequestURL != "" {
 		keys = " Keys are requested at <" + o.KeyRequestURL + ">."
 	}
+	var links []string
+	for name := range pages {
+		links = append(links, "]("+name+")", "](/docs/"+name+")")
+	}
+	absolute := strings.NewReplacer(links...)
 	marks := []string{"$KEYS", keys}
 	for name, text := range pages {
-		marks = append(marks, "${"+strings.TrimSuffix(name, ".md")+"}", strings.TrimSpace(string(text)))
+		mark := "${" + strings.TrimSuffix(name, ".md") + "}"
+		marks = append(marks, mark, absolute.Replace(strings.TrimSpace(string(text))))
 	}
 	e := encoder{marks: strings.NewReplacer(marks...)}
 	if err := e.node(root.Content[0]); err != nil {

@@ -34,7 +34,8 @@ func TestDocument(t *testing.T) {
 		said := strings.Contains(doc.Info.Description, "Keys are requested at <"+where+">.") &&
 			strings.Contains(doc.Components.SecuritySchemes["ApiKey"].Value.Description, where)
 		if said != (o.KeyRequestURL != "") || bytes.Contains(text, []byte("$KEYS")) ||
-			leftMark.Match(text) {
+			leftMark.Match(text) || bytes.Contains(text, []byte("](quick-start.md)")) ||
+			!bytes.Contains(text, []byte("](/docs/quick-start.md)")) {
 			t.Errorf("with %+v the description is %.900s", o, doc.Info.Description)
 		}
 	}
