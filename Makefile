@@ -93,7 +93,7 @@ test-clients: servers ## lint the OpenAPI document; the clients, generated ones,
 	@command -v npm >/dev/null || { echo 'test-clients needs node 20.3 or later with npm: https://nodejs.org'; exit 1; }
 	@$(PYTHON) -c 'import setuptools, wheel, pip, tomllib' || { echo 'test-clients needs Python 3.11 or later with pip, setuptools and wheel (apt-get install python3-pip python3-setuptools python3-wheel), and PYTHON=/usr/bin/python3 when another one comes first'; exit 1; }
 	cd edge/openapi/clients/typescript && npm ci --no-audit --no-fund --ignore-scripts
-	MARKETDATA_REQUIRE_CLIENTS=1 PYTHON=$(PYTHON) $(GO) test -count=1 -v ./edge/openapi/clients
+	MARKETDATA_REQUIRE_CLIENTS=1 PYTHON=$(PYTHON) $(GO) test -count=1 -timeout 30m -v ./edge/openapi/clients
 	$(GO) test -count=1 -v -run TestCoinGeckoPrograms ./internal/test/stack
 	cd edge/openapi/clients/mcp && MARKETDATA_REQUIRE_CLIENTS=1 $(GO) test -vet=off -count=1 -v ./...
 	cd internal/test/duckdb && $(GO) vet ./... && $(GO) test -vet=off -count=1 ./...
