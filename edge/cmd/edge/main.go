@@ -85,7 +85,7 @@ type cli struct {
 	PublicRate         int          `hidden:"" former:"open-rate" default:"50" group:"Limits:" help:"Requests a second from one address that need no key: pages and their files, 404, 405, OPTIONS. With --auth off there are no limits."`
 	PublicBurst        int          `hidden:"" former:"open-burst" default:"200" group:"Limits:" help:"Burst of --public-rate."`
 	MaxConns           int          `default:"32768" group:"Limits:" help:"Open connections in total."`
-	MaxConnsPerAddress int          `default:"0" group:"Limits:" help:"Open connections from one address (IPv6: one /64); 0: an eighth of --max-conns."`
+	MaxConnsPerAddress int          `default:"0" group:"Limits:" help:"Open connections from one address (IPv6: one /48); 0: an eighth of --max-conns."`
 	MaxStreams         int          `hidden:"" default:"10000" group:"Limits:" help:"Open streams of /openapi/v1/events."`
 	MaxWaiting         cmdline.Size `default:"0B" hidden:"" help:"Has no effect since 1.1: --max-conns bounds memory."`
 
