@@ -9,8 +9,8 @@ import (
 
 // HistoryWindow is a window of /history (INTERFACE.md, "History").
 type HistoryWindow struct {
-	// Name is the window's name in requests and answers. Interval is the distance between its
-	// points as answers name it.
+	// Name is the window's name in requests and answers. Interval is the spacing of its points,
+	// as responses contain it ("10m").
 	Name, Interval string
 	// Length is how far the window reaches back. Step is the length of its intervals, which begin
 	// at whole multiples of Step since 1970-01-01T00:00:00Z.

@@ -555,7 +555,7 @@ func inputDigest(f *market.Feed, set *market.Settings) artifacts.Digest {
 	return source.InputDigest(f, of...)
 }
 
-// global returns the totals as answers contain them.
+// global returns the totals in the form that answers use.
 func global(r *market.Result) artifacts.Global {
 	total := func(u *uint256.Int) string { return string(market.AppendWide(nil, false, u, market.MoneyDecimals)) }
 	return artifacts.Global{TotalMarketCap: total(&r.TotalMarketCap), TotalVolume24h: total(&r.TotalVolume),

@@ -254,8 +254,9 @@ func (c *chunker) flush() {
 	})
 }
 
-// Finish writes the files that do not come from a table, and the file list. It returns the
-// reference to the sets, which now include this one. prior is the ledger before the snapshot.
+// Finish writes the files that do not come from a table, and the file list. It adds the snapshot's
+// files to the list of file sets, and returns the reference to that list. prior is the ledger
+// before the snapshot.
 func (w *Writer) Finish(ctx context.Context, prior *ledger.Ledger) (artifacts.Ref, error) {
 	w.list.Format, w.list.Time = artifacts.Format, w.Result.T
 	if err := w.members(ctx); err != nil {

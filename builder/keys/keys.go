@@ -103,8 +103,8 @@ type Listed struct {
 // MaxCount is the maximum number of keys that one command can create.
 const MaxCount = 1000
 
-// Create makes a key. If the set is full, the new key replaces the key that went out of force the
-// longest time ago. If all keys are in force, Create fails.
+// Create makes a key. If the set is full, the new key replaces the key that became invalid the
+// longest time ago. If all keys are valid, Create fails.
 func (r *Registry) Create(ctx context.Context, req Request) (Created, error) {
 	made, err := r.CreateAll(ctx, []Request{req}, func([]Created) error { return nil })
 	if err != nil {
@@ -170,7 +170,7 @@ func (r *Registry) entry(req Request) (string, artifacts.KeyEntry, error) {
 	return key, entry, check(&entry)
 }
 
-// List returns all keys in the order in which they were created, including those out of force. For
+// List returns all keys in the order in which they were created, including those that are no longer valid. For
 // a store without keys, List returns an empty list, not nil.
 func (r *Registry) List(ctx context.Context) ([]Listed, error) {
 	set, version, err := r.read(ctx)
@@ -187,7 +187,7 @@ func (r *Registry) List(ctx context.Context) ([]Listed, error) {
 	return list, nil
 }
 
-// Revoke puts a key out of force permanently and returns it. A key that was revoked earlier keeps
+// Revoke makes a key permanently invalid and returns it. A key that was revoked earlier keeps
 // its revocation time. An unknown id is an error.
 func (r *Registry) Revoke(ctx context.Context, id string) (Listed, error) {
 	now := r.now()
@@ -210,7 +210,7 @@ func (r *Registry) Revoke(ctx context.Context, id string) (Listed, error) {
 	return out, nil
 }
 
-// RevokeAll puts every key out of force permanently and returns the number of keys. If the key set
+// RevokeAll makes every key permanently invalid and returns the number of keys. If the key set
 // was lost, RevokeAll replaces it with an empty one.
 func (r *Registry) RevokeAll(ctx context.Context) (int, error) {
 	now := r.now()
@@ -232,7 +232,7 @@ func (r *Registry) RevokeAll(ctx context.Context) (int, error) {
 }
 
 // Rotate creates a key with the name, limits and expiry of the key id, and makes the old key expire
-// after overlap, which must be 0 or more. It refuses a key that is out of force. It also refuses a
+// after overlap, which must be 0 or more. It refuses a key that is no longer valid. It also refuses a
 // key that expires within the overlap: either that key was already rotated, or its successor would
 // expire with it. Rotate calls save as CreateAll does.
 func (r *Registry) Rotate(ctx context.Context, id string, overlap time.Duration, save func(Created) error,
@@ -318,7 +318,7 @@ func check(e *artifacts.KeyEntry) error {
 	return nil
 }
 
-// add appends e to the set. If the set is full, it first removes a key that is out of force.
+// add appends e to the set. If the set is full, it first removes a key that is no longer valid.
 func add(set *artifacts.KeySet, e artifacts.KeyEntry, now time.Time) error {
 	if set.Find(e.ID) != nil {
 		return fmt.Errorf("its id %s was drawn before; try again", e.ID)
@@ -331,7 +331,7 @@ func add(set *artifacts.KeySet, e artifacts.KeyEntry, now time.Time) error {
 	return nil
 }
 
-// forget removes the key that went out of force the longest time ago, and reports whether there was
+// forget removes the key that became invalid the longest time ago, and reports whether there was
 // one.
 func forget(set *artifacts.KeySet, now time.Time) bool {
 	oldest, since := -1, time.Time{}

@@ -17,7 +17,7 @@ const restoreStep = 1000
 // Newest returns the index of the set with the highest number, or of the first such set, and a copy
 // of that set without any access that another set has removed. In the copy, each key is revoked, or
 // expires, as early as in any of the sets. A key is also revoked if a set in others lacks it and is
-// not older than the newest set, since a set forgets only keys that are out of force. changed
+// not older than the newest set, since a set forgets only keys that are no longer valid. changed
 // reports whether the copy differs from the set. Newest ignores nil sets. If all are nil, it
 // returns -1.
 func Newest(now time.Time, sets []*artifacts.KeySet, others ...*artifacts.KeySet,

@@ -80,7 +80,7 @@ func csvName(file string) string { return strings.TrimSuffix(file, ".ndjson") + 
 type csvFiles struct {
 	folder fsFiles
 	files  map[string]fs.FileInfo // as they were when Files returned
-	info   []byte                 // if there is no feed.json
+	info   []byte                 // generated contents of feed.json, used if the folder has none
 }
 
 // Shown returns the name by which reports refer to a file.

@@ -229,7 +229,7 @@ func TestRestoreBeside(t *testing.T) {
 }
 
 // TestRestoreForgotten checks that a restore revokes a key that the store's full set no longer
-// lists. Such a key was out of force, so the backup's set must not bring it back.
+// lists. Such a key was no longer valid, so the backup's set must not bring it back.
 func TestRestoreForgotten(t *testing.T) {
 	s, _, one, two := keyed(t)
 	backup := memstore.New()

@@ -113,7 +113,7 @@ func IsKey(name []byte) bool {
 type Query struct {
 	Endpoint Endpoint
 
-	flags   paramSet  // the boolean parameters that are true; tokens: include_tokens=all
+	flags   paramSet  // the boolean parameters that are true; tokens is set for include_tokens=all
 	path    [2][]byte // the coin, or the platform and address
 	by      param     // the parameter that names the coins, or none
 	values  [][]byte  // as sent, sorted, without duplicates

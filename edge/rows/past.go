@@ -13,7 +13,7 @@ import (
 )
 
 // errPast means that a row of the past is malformed.
-var errPast = fmt.Errorf("%w: %w: a row of the past has another form, or other elements than its block has times",
+var errPast = fmt.Errorf("%w: %w: a row of the past is malformed, or does not have one element for each time of its block",
 	shards.ErrUnavailable, artifacts.ErrCorrupt)
 
 // The parts of an item between the asset and its elements.

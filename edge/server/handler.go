@@ -242,8 +242,8 @@ const (
 	fileBytes = 256 << 10
 )
 
-// pay charges the key for the price of the answer beyond the request's own token (INTERFACE.md, "Rate
-// limits"). A cached answer costs the same as a new one.
+// pay charges the key the part of the answer's price that exceeds the request's own token (INTERFACE.md,
+// "Rate limits"). A cached answer costs the same as a new one.
 func (r *Request) pay() {
 	if tokens := max(0, r.Asked.Length-1)/bodyBytes + r.Asked.Visited/visitedRows; tokens > 0 && !r.route.costsOne() {
 		r.charge(tokens)

@@ -32,8 +32,9 @@ type Config struct {
 	Dir string
 	// DirSize bounds the disk copy, in bytes; 0 means no bound.
 	DirSize int64
-	// Fetches bounds the number of concurrent store fetches by Fetch and, separately, of those that requests
-	// wait for (8). Fetches of file chunks are limited to half as many. So no request delays a new snapshot.
+	// Fetches bounds the number of concurrent store fetches by Fetch (8). The same bound applies separately to
+	// the fetches that requests wait for, so no request delays a new snapshot. Fetches of file chunks are
+	// limited to half as many.
 	Fetches int
 	// FetchTimeout bounds one attempt to fetch an object, and the total duration of a Chunk call (20 s).
 	FetchTimeout time.Duration

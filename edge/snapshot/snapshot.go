@@ -73,7 +73,7 @@ type View struct {
 // releases. If coins is set, it adds the views of CoinView. It reads no objects.
 func newSnapshot(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.Cache, coins bool) (*Snapshot, error) {
 	if m.Unicode != artifacts.FoldUnicodeVersion {
-		return nil, fmt.Errorf("%w: its texts are folded by Unicode %s, this edge's tables are %s",
+		return nil, fmt.Errorf("%w: its texts are folded by Unicode %s, but this edge has the tables of Unicode %s",
 			artifacts.ErrFormat, m.Unicode, artifacts.FoldUnicodeVersion)
 	}
 	s := &Snapshot{

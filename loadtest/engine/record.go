@@ -79,8 +79,8 @@ type Interval struct {
 	Limited    uint64 // those of them that were answered with 429
 	Read       uint64 // bytes
 	Due        *hdrhistogram.Histogram
-	// LagP99 is the p99 of the send lag. For an interval of several seconds, it is the largest p99 of a
-	// second.
+	// LagP99 is the p99 of the send lag. For an interval of several seconds, it is the largest of the p99s of
+	// the individual seconds.
 	LagP99 time.Duration
 	// CPU is the processor time that the process used, as a share of the time that it may use.
 	CPU float64

@@ -19,7 +19,7 @@ import (
 type keysCmd struct {
 	Create keysCreateCmd `cmd:"" help:"Create a key and print it, once."`
 	List   keysListCmd   `cmd:"" help:"List the names, ids and limits of all keys, but not the keys themselves."`
-	Revoke keysRevokeCmd `cmd:"" help:"Put a key out of force for good."`
+	Revoke keysRevokeCmd `cmd:"" help:"Revoke a key for good."`
 	Rotate keysRotateCmd `cmd:"" help:"Create a successor to a key, which expires after an overlap."`
 
 	Restore keysRestoreCmd `cmd:"" help:"Put back a key set that the store has lost."`
@@ -31,7 +31,7 @@ type keysCreateCmd struct {
 	Rate      *int            `placeholder:"N" help:"Requests a second; by default ${rate}, with --query ${queryRate}."`
 	Burst     *int            `placeholder:"N" help:"Requests in a burst; by default ${burst}, with --query ${queryBurst}."`
 	Query     bool            `help:"Let spreadsheets send the key as ?key=… to CSV paths, where everyone who can see the sheet can read it. Give --expires, too."`
-	Expires   *cmdline.Moment `placeholder:"T" help:"When the key goes out of force; by default never."`
+	Expires   *cmdline.Moment `placeholder:"T" help:"When the key expires; by default never."`
 	Count     *int            `placeholder:"N" help:"Make N keys in one step, at most ${maxCount}, with the names NAME-01, NAME-02 and so on."`
 	Out       string          `placeholder:"FILE" help:"Write the keys to this new file, one a line, readable by its owner alone, instead of printing them."`
 	Overwrite bool            `help:"Replace the file of --out, and whatever keys are in it."`

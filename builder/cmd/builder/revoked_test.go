@@ -79,7 +79,7 @@ func (r *revocation) lose() {
 }
 
 // TestRestoreRevoked loses a store whose keys have changed since the backup, and restores it as the
-// runbook says. Revoked keys, and rotated keys whose overlap is over, must stay out of force. Newer
+// runbook says. Revoked keys, and rotated keys whose overlap is over, must stay invalid. Newer
 // keys must stay in force. One of the edges was cut off since the backup.
 func TestRestoreRevoked(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) string{

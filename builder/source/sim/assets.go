@@ -198,7 +198,7 @@ func (m *moment) figures(a *asset) (f figures) {
 		digits, exp, volatility, factor, sector = 100_000_000, -8, 1, unit, unit
 	case r != nil:
 		digits, exp = r.digits, r.exp
-		if a.place < 2 || r.like >= 0 { // in no sector, so that the order of the largest stays the same
+		if a.place < 2 || r.like >= 0 { // in no sector, so that the largest coins keep their order
 			sector = unit
 		}
 	case a.place < 100: // from 0.01

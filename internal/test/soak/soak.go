@@ -144,7 +144,7 @@ func (s *soak) close() {
 		_ = s.direct.Close()
 	}
 	if s.server != nil {
-		_ = s.server.Close() // the rest of its folder is temporary
+		_ = s.server.Close() // what Close leaves behind is in a temporary folder
 	}
 }
 
