@@ -914,7 +914,6 @@ func TestBoardDetails(t *testing.T) {
 	p.expect(links, "Website|Chat")
 	p.expect(`[...document.querySelectorAll("#links a")].map((link) => link.href).join()`, "https://harbor.example/")
 	p.expect(`document.querySelector("#near").innerText.split(/\s*\n\s*/).join("|")`, "Pier $90.21\u00a0K")
-	p.shoot("exchange")
 	p.expect(`document.querySelector("#back").textContent + location.search`, "All exchanges?exchange=3")
 	p.eval(click("#back"))
 	p.await(shown)

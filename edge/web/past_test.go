@@ -107,7 +107,6 @@ func (p *page) checkCandles(hour time.Time, tail string) {
 	// Other windows keep the style. Windows of more than a week have daily candles.
 	p.eval(click("#windows a:nth-child(3)"))
 	p.await(assetShown + ` && location.search.endsWith("&window=30d&chart=candles") && ` + chartStyle + ` === "Candles"`)
-	p.shoot("asset-candles")
 }
 
 // checkMax opens the window max, as candles and as a line.

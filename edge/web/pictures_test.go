@@ -37,10 +37,17 @@ func TestPictures(t *testing.T) {
 		p.await(assetShown + ` && location.search.includes("30d") && document.querySelector("#plot").ariaValueMax > 170`)
 		p.point("#plot .u-over", 0.7)
 		p.shoot("asset" + name)
+		p.eval(click("#styles a:last-child"))
+		p.await(assetShown + ` && ` + chartStyle + ` === "Candles"`)
+		p.point("#plot .u-over", 0.7)
+		p.shoot("asset-candles" + name)
 		for _, listing := range []string{"categories", "exchanges"} {
 			p.goTo(base + "/?view=" + listing)
 			p.await(shown + ` && document.querySelector("#table caption").textContent.toLowerCase() === ` + quote(listing))
 			p.shoot(listing + name)
 		}
+		p.eval(click("#table tbody a"))
+		p.await(`location.search.includes("exchange=") && document.querySelector("#near")?.innerText > ""`)
+		p.shoot("exchange" + name)
 	}
 }
