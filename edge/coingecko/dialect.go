@@ -32,7 +32,7 @@ func Dialect() *server.Dialect {
 		},
 		NotServed: "this endpoint is not served here; " + Prefix + "openapi.json lists those that are",
 		Unauthorized: "missing, invalid or expired API key: send a key of this service, which a key from CoinGecko is not, " +
-			"in the header x-cg-demo-api-key, x-cg-pro-api-key or X-Api-Key",
+			"in the header x-cg-demo-api-key, x-cg-pro-api-key or X-Api-Key, and no second key",
 	}
 }
 

@@ -42,7 +42,7 @@ type settingsFlags struct {
 	Retain               time.Duration `default:"${retain}" help:"Retain snapshots up to this much older than the newest, at most 168h. The previous one is always retained."`
 	TrendingMinMarketCap money         `hidden:"" default:"10000000" help:"Minimum market cap of a trending asset."`
 	TrendingMinVolume    money         `hidden:"" default:"1000000" help:"Minimum volume of a trending asset."`
-	Notice               notice        `placeholder:"'TEXT URL'" help:"Remark that the board, /docs and /global show with the data, with or without a URL as its last word; by default the remark that the source's terms require."`
+	Notice               notice        `placeholder:"'TEXT URL'" help:"Remark that the board, /docs and /openapi/v1/global show with the data, with or without a URL as its last word; by default the remark that the source's terms require."`
 	HistoryAssets        int           `default:"${historyAssets}" help:"How many quoted assets get a history, at most ${maxHistoryAssets}: first those with the best ranks, then those without a rank, by id. 0: none."`
 	filesFlags
 }

@@ -171,7 +171,7 @@ func (c *cli) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	greet(data, filepath.Dir(m.Log("edge")), at, admin, key, board, first)
+	greet(c.Source, data, filepath.Dir(m.Log("edge")), at, admin, key, board, first)
 	return wait(ctx, edge, loop)
 }
 
@@ -258,7 +258,10 @@ func largest(ctx context.Context, edge, key string) (string, error) {
 }
 
 // greet prints all addresses, and commands that work as they are printed.
-func greet(data, logs, listen, admin, key, board, first string) {
+func greet(source, data, logs, listen, admin, key, board, first string) {
+	if strings.HasPrefix(source, "sim:") {
+		fmt.Println("prices      invented: this market is simulated")
+	}
 	fmt.Printf(`reference   http://%[1]s/docs
 coingecko   http://%[1]s/api/v3  (programs take this address; http://%[1]s/docs?coingecko has its paths)
 status      http://%[2]s/status
@@ -274,8 +277,8 @@ Paste the line that begins with export. Then each of the others works as it is:
   curl -H "X-Api-Key: $MARKETDATA_KEY" "$MARKETDATA_URL/openapi/v1/history?slug=%[7]s&window=7d"
   curl -H "X-Api-Key: $MARKETDATA_KEY" "$MARKETDATA_URL/openapi/v1/search?q=eth"
   curl -H "X-Api-Key: $MARKETDATA_KEY" "$MARKETDATA_URL/openapi/v1/files"
-  curl -H "X-Api-Key: $MARKETDATA_KEY" "$MARKETDATA_URL/api/v3/simple/price?ids=%[7]s&vs_currencies=usd"
-  curl -N -H "X-Api-Key: $MARKETDATA_KEY" "$MARKETDATA_URL/openapi/v1/events"   # the snapshot in force, then each new one, until Ctrl-C
+  curl -H "x-cg-demo-api-key: $MARKETDATA_KEY" "$MARKETDATA_URL/api/v3/simple/price?ids=%[7]s&vs_currencies=usd"
+  curl -N -H "X-Api-Key: $MARKETDATA_KEY" "$MARKETDATA_URL/openapi/v1/events"   # the current snapshot, then each new one, until Ctrl-C
 
 Ctrl-C stops the service. What was built stays.
 
