@@ -193,7 +193,7 @@ func (s *Server) payChunk(ctx context.Context, out *sending) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.payWait)
 	defer cancel()
-	// Waiting downloads should cost little, but use the whole rate.
+	// Check rarely enough that waiting costs little, but often enough that downloads use the whole rate.
 	every := key.Limit.Interval()
 	every = max(every, min(250*time.Millisecond, every*time.Duration(key.Limit.Burst()/2)))
 	size, _ := out.ChunkAt(out.at)

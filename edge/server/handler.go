@@ -98,7 +98,7 @@ func (s *Server) answer(r *Request, path []byte) *problem {
 		return p
 	}
 	if r.Asked.Pinned && r.payer != nil {
-		// Such a request may wait, so the number of a key's concurrent pinned requests is limited.
+		// A pinned request may wait, so the number of a key's concurrent pinned requests is limited.
 		defer r.payer.EndPinned()
 		if !r.payer.BeginPinned() {
 			return r.failed(snapshot.ErrLater)
@@ -232,10 +232,10 @@ func (s *Server) admit(r *Request) *problem {
 const (
 	// bodyBytes is the number of bytes of the plain body that one token pays for. Composing and compressing a
 	// full page of a year's history, about 300 KB, takes 4 to 5 ms and costs 19 tokens. So a key with the
-	// default limit gets five such pages per second, which use 2.6 % of a core.
+	// default limit gets five such pages per second, which use 2.6% of a core.
 	bodyBytes = 16 << 10
 	// visitedRows is the number of rows that a search or a filter may visit for one token. If each asset must
-	// be looked up, a row takes 0.5 to 0.8 µs, so the default limit pays for at most 4 % of a core.
+	// be looked up, a row takes 0.5 to 0.8 µs, so the default limit pays for at most 4% of a core.
 	visitedRows = 500
 	// fileBytes is the number of bytes of a file that one token pays for. Reading, verifying and sending a
 	// chunk of 1 MiB takes as long as a few pages.

@@ -133,7 +133,7 @@ func (s *Server) problem(r *Request, p *problem) {
 	}
 }
 
-// The largest list of headers that a preflight allows without changes.
+// The bounds of a list of requested headers that preflight returns unchanged.
 const (
 	maxAskedNames = 32
 	maxAskedBytes = 1 << 10

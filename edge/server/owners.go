@@ -60,7 +60,7 @@ func ownerName(addr netip.Addr) netip.Prefix {
 }
 
 // take counts c against the owner of addr, and reports whether c may stay. If c displaces another connection,
-// take returns that one as loser. It is no longer counted, and the caller must close it.
+// take returns that connection as loser. The loser is no longer counted, and the caller must close it.
 func (p *owners) take(c *conn, addr netip.Addr, exempt bool) (loser *conn, ok bool) {
 	name := ownerName(addr)
 	o := p.named[name]

@@ -61,7 +61,8 @@ var (
 	// snapshotGone is for a pinned snapshot that is no longer retained or was withdrawn.
 	snapshotGone = newProblem(http.StatusGone, 41000, "SNAPSHOT_GONE",
 		"the snapshot of X-Snapshot-Time is no longer retained; begin again without it")
-	// changesGone is for changes since a time from which they are no longer complete.
+	// changesGone is for a request whose parameter "since" is older than the time from which the changes are
+	// complete.
 	changesGone = newProblem(http.StatusGone, 41000, "SNAPSHOT_GONE",
 		"since: older than result.since, from which the changes are complete; read the listings again, "+
 			"then ask since the X-Snapshot-Time that they have")

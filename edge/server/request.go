@@ -43,12 +43,12 @@ type Request struct {
 	fault     error       // why a file could not be read, or nil
 	close     bool        // close the connection after the answer
 	payer     *auth.Key   // the key that pays for the answer, or nil
-	limited   bool        // limit and left are set
+	limited   bool        // whether the fields limit and left are set
 	limit     limit.Limit // the limit that applies to the request
 	left      limit.Decision
 
 	id     [reqid.Length]byte
-	took   time.Duration // the time from Now until the answer was ready
+	took   time.Duration // the time from Asked.Now until the answer was ready
 	client netip.Addr    // see clientOf; invalid before its first call
 	mem    *memory
 }

@@ -112,8 +112,8 @@ func (s *socket) tryWrite(fd uintptr) bool {
 	return true
 }
 
-// writeAll writes all parts and waits for the peer for up to timeout per writeStep. If the peer is too
-// slow, it drops the rest.
+// writeAll writes all parts. For every writeStep bytes, it waits for the peer for up to the given timeout. If
+// the peer is too slow, writeAll drops the rest.
 func (s *socket) writeAll(timeout time.Duration, parts ...[]byte) error {
 	for _, p := range parts {
 		for len(p) > 0 {

@@ -22,7 +22,7 @@ const (
 	commentEvery = 15
 	// streamTick is the interval for checking keys and for sending pending bytes to slow peers.
 	streamTick = time.Second
-	// streamPatience is the number of ticks for which a peer may receive nothing.
+	// streamPatience is the number of ticks that a peer may go without receiving anything.
 	streamPatience = 2 * commentEvery
 )
 

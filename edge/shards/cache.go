@@ -147,8 +147,8 @@ func New(cfg Config) (*Cache, error) {
 	return c, nil
 }
 
-// Close ends running loads and frees the memory. Requests that are still running because draining has cut
-// them off get ErrUnavailable.
+// Close ends running loads and frees the memory. Requests that draining has cut off may still be
+// running; they get ErrUnavailable.
 func (c *Cache) Close() {
 	c.mu.Lock() // no load begins after this
 	c.cancel()
@@ -266,9 +266,9 @@ func (c *Cache) Index(o *Object) (*artifacts.Index, error) {
 	return op.(*openedObject).index, nil
 }
 
-// Fetch makes the object available on this machine. It returns nil once the object is verified, and on disk
-// unless the disk rejects it. It waits until ctx is done, and does not pause after a failed fetch as Shard
-// does.
+// Fetch makes the object available on this machine. It returns nil once the object is verified and, unless the
+// disk rejects it, on disk. It waits at most until ctx is done. Unlike Shard, it does not pause after a failed
+// fetch.
 func (c *Cache) Fetch(ctx context.Context, o *Object) error {
 	if o.opened.Load() != nil && c.disk.has(o.Ref) {
 		return nil
@@ -579,8 +579,8 @@ func (c *Cache) trim(most int) {
 func (c *Cache) Wait() { c.mem.Cache.Wait() }
 
 // Chunk returns a verified object that belongs to files, from disk or else from the store. Concurrent calls
-// for the same object share the fetch. While a fetch runs, it occupies one of the caller's slots, own,
-// which may be nil. Chunk waits until ctx is done, but at most Config.FetchTimeout. Errors wrap
+// for the same object share the fetch. The parameter own is the caller's semaphore, or nil. A fetch occupies one
+// of its slots while it runs. Chunk waits until ctx is done, but at most Config.FetchTimeout. Errors wrap
 // ErrUnavailable.
 func (c *Cache) Chunk(ctx context.Context, ref artifacts.Ref, own chan struct{}) ([]byte, error) {
 	if b, err := c.disk.chunk(ref); err == nil {

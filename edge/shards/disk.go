@@ -129,8 +129,8 @@ func (d *disk) writeObject(ref artifacts.Ref, b []byte, p *Pace) bool {
 	return d.write(artifacts.ObjectKey(ref.Digest), b, d.limit, p)
 }
 
-// write writes a file, unless it is larger than most (0 means no bound), and reports whether it did. It does
-// not make the file durable, because the digest reveals files that a crash damaged.
+// write writes a file, unless it is larger than the parameter most (0 means no bound), and reports whether it
+// did. It does not make the file durable, because the digest reveals files that a crash damaged.
 func (d *disk) write(key artifacts.Key, b []byte, most int64, p *Pace) bool {
 	size := int64(len(b))
 	if most > 0 && size > most || time.Now().Unix() < d.full.Load() {
@@ -259,8 +259,8 @@ const (
 // bound, because each trim visits all files and should therefore be rare.
 func Trimmed(bound int64) int64 { return bound - bound/16 }
 
-// trim reduces the disk copy to its bound by removing files up to the class most, and reduces the file
-// chunks to their bound. It removes files of lower classes first, and within each class the least
+// trim reduces the disk copy to its bound by removing files whose class is not above the parameter most, and
+// reduces the file chunks to their bound. It removes files of lower classes first, and within each class the least
 // recently used first.
 func (d *disk) trim(most int, of func(artifacts.Digest) (need int, used int64)) {
 	d.trimming.Lock()

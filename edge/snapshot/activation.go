@@ -52,7 +52,7 @@ func (r *Refresher) enqueue(ctx context.Context, next *Snapshot, a *arrival) {
 	r.fetchEarly(ctx, next)
 }
 
-// advance makes all snapshots that are due current, in order. The caller must hold activating.
+// advance makes all snapshots that are due current, in order. The caller must hold r.activating.
 func (r *Refresher) advance(ctx context.Context) {
 	for {
 		r.mu.Lock()
@@ -65,7 +65,7 @@ func (r *Refresher) advance(ctx context.Context) {
 	}
 }
 
-// activate performs a change of the timeline. The caller must hold activating.
+// activate performs a change of the timeline. The caller must hold r.activating.
 func (r *Refresher) activate(ctx context.Context, c timeline.Change[*Snapshot]) {
 	next, a := c.Current, c.Current.arrival
 	next.arrival = nil
@@ -91,20 +91,20 @@ func (r *Refresher) activate(ctx context.Context, c timeline.Change[*Snapshot]) 
 }
 
 // takeOver ends the background fetching for both snapshots of a change, and makes requests use the new one.
-// The caller must hold activating.
+// The caller must hold r.activating.
 func (r *Refresher) takeOver(c timeline.Change[*Snapshot]) {
 	next, old := c.Current, c.Previous
 	next.endFetching()
 	next.ahead = r.ahead(next)
 	next.progress.MissingHistory = int64(len(next.notFetched()))
-	if old != nil { // use the old values until next is measured
+	if old != nil { // use the old values until the new snapshot is measured
 		old.endFetching()
 		next.progress.OffDisk, next.historyFault = old.progress.OffDisk, old.historyFault
 	}
 	r.publish(next)
 }
 
-// publish stores the state. next is nil if the store has no snapshot. The caller must hold activating.
+// publish stores the state. next is nil if the store has no snapshot. The caller must hold r.activating.
 func (r *Refresher) publish(next *Snapshot) {
 	r.state.Store(&State{Snapshot: next, Change: r.record})
 	r.mu.Lock()

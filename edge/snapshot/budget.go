@@ -7,8 +7,8 @@ import (
 	"example.com/marketdata/edge/shards"
 )
 
-// sample is the number of lookups through a handle for each lookup through the cache. The latter show the
-// cache which shards are hot.
+// sample is the number of lookups through a handle for each lookup through the cache. A lookup through the
+// cache shows it which shards are hot.
 const sample = 64
 
 // Budget bounds the total time that an answer may wait for shards and slots.
@@ -35,8 +35,8 @@ func (b *Budget) late() bool {
 	return now.After(b.deadline)
 }
 
-// Enter acquires the semaphore running, which bounds concurrent work, by sending to it. It waits within the
-// budget. The caller must receive from running when it is done. Errors wrap shards.ErrUnavailable.
+// Enter acquires the given semaphore, which bounds concurrent work, by sending to it. It waits within the
+// budget. The caller must receive from the semaphore when the work is done. Errors wrap shards.ErrUnavailable.
 func (b *Budget) Enter(running chan struct{}) error {
 	select {
 	case running <- struct{}{}:

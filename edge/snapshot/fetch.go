@@ -13,8 +13,7 @@ import (
 	"example.com/marketdata/edge/timeline"
 )
 
-// answersWithin is how recently the store must have returned an object to count as slow rather than
-// unreachable.
+// If the store last returned an object within answersWithin, it counts as slow, and otherwise as unreachable.
 const answersWithin = 10 * time.Second
 
 // download is the state of fetching a snapshot.
@@ -38,8 +37,8 @@ func (d *download) endFetching() {
 	}
 }
 
-// prepare fetches the objects of next, the snapshot that p names. After the fetch budget has ended, it may
-// leave some objects missing; package timeline decides. The first snapshot waits for no objects.
+// prepare fetches the objects of next, the snapshot that p names. After the fetch budget has ended,
+// package timeline decides whether some objects may stay missing. The first snapshot waits for no objects.
 func (r *Refresher) prepare(ctx context.Context, next *Snapshot, p *artifacts.Pointer) error {
 	if !next.Time.Equal(p.Time) {
 		return fmt.Errorf("%w: pointer of %v names the manifest of %v", artifacts.ErrCorrupt, p.Time, next.Time)
@@ -88,8 +87,8 @@ const (
 // slots is a semaphore that bounds the concurrent fetches.
 type slots chan struct{}
 
-// fetch fetches objects. It returns the objects that are still missing and one of the errors, which is a
-// permanent one if there was any. If lacks is not nil, fetch reports permanent errors to it immediately,
+// fetch fetches objects. It returns the objects that are still missing and one of the errors: a
+// permanent one, if there was any. If lacks is not nil, fetch reports permanent errors to it immediately,
 // because the other objects may take a long time.
 func (r *Refresher) fetch(
 	ctx context.Context, atOnce slots, objects []*shards.Object, lacks func(error),

@@ -14,8 +14,8 @@ type History struct {
 	// Listed contains the assets with at least one point of the chain in the window, by id. Some may be
 	// missing from the directory.
 	Listed *View
-	// Own contains the snapshot's own points, which are the window's last ones, if the chain does not contain
-	// them.
+	// Own contains the snapshot's own points if the chain does not contain them. They are the window's last
+	// points.
 	Own *View
 	// Blocks contains the blocks of points, oldest first.
 	Blocks []Block
@@ -105,7 +105,7 @@ func last(block *artifacts.View) time.Time { return block.Times[len(block.Times)
 // ahead returns the history objects to prefetch for a snapshot. It takes objects from the beginning of the
 // list, as many as fit into HistoryBytes and into the disk copy. The disk copy must also hold the objects
 // of all other snapshots, and the history of snapshots that become current before s. The caller must hold
-// activating.
+// r.activating.
 func (r *Refresher) ahead(s *Snapshot) []*shards.Object {
 	bytes, disk, bounded := r.cfg.HistoryBytes, shards.Trimmed(r.cfg.DirBytes), r.cfg.DirBytes > 0
 	needed := map[*shards.Object]bool{}

@@ -118,7 +118,7 @@ func (r *Refresher) dropManifests(next *Snapshot) {
 
 // restore makes the last verified snapshot current, so that an edge can answer while the store is
 // unreachable. Until the store confirms the snapshot, the state is Interrupted. The caller must call finish
-// after it has closed restored, which lets requests begin.
+// after it has closed r.restored, which lets requests begin.
 func (r *Refresher) restore(ctx context.Context) (finish func()) {
 	r.record = r.keptChange()
 	s := r.keptSnapshot()

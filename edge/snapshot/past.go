@@ -11,12 +11,12 @@ import (
 // PastBlock is a block of the past (go doc ./artifacts, "Past").
 type PastBlock struct {
 	*View
-	// Times contains the times of its snapshots, each the first of its interval.
+	// Times contains the times of the snapshots. Each snapshot is the first of an interval.
 	Times []time.Time
 	// Begins contains the bytes that precede each candle's prices, including the beginning of the interval,
 	// CandleLength bytes per candle. It is nil in a ten-minute block. Points contains the bytes that
 	// precede each history point's price, including the snapshot's time, PointLength bytes per point. Only
-	// daily blocks have it.
+	// daily blocks have Points.
 	Begins, Points []byte
 }
 

@@ -56,7 +56,7 @@ func (r *Refresher) Pinned(ctx context.Context, t time.Time) (*Snapshot, error) 
 		r.mu.Lock()
 		changed := r.changed
 		r.mu.Unlock()
-		// Check again, because the state may have changed before changed was read.
+		// Check again, because the state may have changed before r.changed was read.
 		if s, err := r.pinned(ctx, t); err != ErrLater {
 			return s, err
 		}

@@ -113,7 +113,7 @@ func newSnapshot(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.C
 }
 
 // complete checks that every endpoint has the views that it needs. Older builders do not publish all views
-// that search and markets need. In that case, it disables these endpoints.
+// that search and markets need. In that case, the method disables these endpoints.
 func (s *Snapshot) complete() error {
 	for e := range query.Endpoint(query.Endpoints) {
 		switch e {
@@ -331,8 +331,9 @@ func (v *View) FindKey(key []byte, b *Budget) (int, error) {
 	return v.find(i-1, func(first *artifacts.Fence) bool { return first.Key > string(key) }, b)
 }
 
-// find returns the last shard of object i whose first row does not satisfy after. The first row of the object
-// must not satisfy it. If i is -1, find returns -1.
+// find returns the last shard of object i whose first row is not after the position that is searched for. The
+// function after reports whether a row is after it, and must return false for the object's first row. If i is
+// -1, find returns -1.
 func (v *View) find(i int, after func(*artifacts.Fence) bool, b *Budget) (int, error) {
 	if i < 0 {
 		return -1, nil

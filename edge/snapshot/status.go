@@ -44,7 +44,7 @@ type Counters struct {
 	NotModified atomic.Int64
 	Swaps       atomic.Int64
 	Refused     atomic.Int64 // refused pointers
-	// SwapLag and SwapWork are Lag and Work of the last Swap. Activation is the Lag of the last swap with an
+	// SwapLag and SwapWork are the Lag and Work of the last Swap. Activation is the Lag of the last swap with an
 	// activation time; the swap to the first snapshot does not count.
 	SwapLag, SwapWork, Activation atomic.Int64 // nanoseconds
 }

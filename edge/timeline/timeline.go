@@ -55,8 +55,8 @@ func (f *Facts) retained(t time.Time) (artifacts.Ref, bool) {
 	return artifacts.Ref{}, false
 }
 
-// withdraw adds to f.Withdrawn the time of newest and the times that newest retained or withdrew, if they are
-// later than f.Time.
+// withdraw adds newest.Time and the times in newest.Retained and newest.Withdrawn to f.Withdrawn. It leaves
+// out times up to f.Time.
 func (f *Facts) withdraw(newest *Facts) {
 	gone := append([]time.Time{newest.Time}, newest.Withdrawn...)
 	for _, r := range newest.Retained {
@@ -74,8 +74,9 @@ type Snapshot interface {
 	facts() *Facts
 }
 
-// Timeline is the order of snapshots on one edge. The zero value with Budget set is empty. Parameters named
-// now must have a monotonic clock reading; wall is the clock that all edges share.
+// Timeline is the order of snapshots on one edge. The zero value with Budget set is empty. In its
+// methods, the parameter now must have a monotonic clock reading, and the parameter wall is a time by the clock
+// that all edges share.
 type Timeline[S Snapshot] struct {
 	// Budget is the time for fetching the objects of a snapshot, after which it may become current with
 	// objects missing.
@@ -100,7 +101,7 @@ type candidate struct {
 	manifest artifacts.Digest
 	seen     time.Time // when its pointer was first seen
 	deadline time.Time // the deadline of this attempt; zero if none is under way
-	damaged  bool      // one of its objects is damaged, so it must not become current incomplete
+	damaged  bool      // one of its objects is damaged, so it must not become current with objects missing
 }
 
 // Action is what the owner must do about a pointer.
@@ -135,8 +136,9 @@ func (t *Timeline[S]) Seen(p *artifacts.Pointer, now time.Time) (Action, error) 
 	return Fetch, nil
 }
 
-// Fetching begins or continues to fetch the objects of the snapshot last seen, and returns the deadline. A
-// zero deadline means that the snapshot need not wait for objects. begun reports whether a new budget began.
+// Fetching records that the owner begins or continues to fetch the objects of the snapshot last seen, and
+// returns the deadline. A zero deadline means that the snapshot need not wait for objects. begun reports
+// whether a new budget began.
 func (t *Timeline[S]) Fetching(now time.Time) (deadline time.Time, begun bool) {
 	var none S
 	if t.Newest() == none {
@@ -158,9 +160,10 @@ const (
 	Accept
 )
 
-// Fetched processes the end of a round of fetching, which left missing objects. damaged means that one of
-// them is damaged or missing in the store. answers means that the store returned other objects recently. Each
-// new attempt has a full budget: with the remainder of an old one, every store would look slow.
+// Fetched processes the end of a round of fetching. The parameter missing is the number of objects that still
+// have to be fetched. If damaged is set, one of them is damaged or missing in the store. If answers is set, the
+// store returned other objects recently. Each new attempt has a full budget: with the remainder of an old one,
+// every store would look slow.
 func (t *Timeline[S]) Fetched(missing int, damaged, answers bool, now time.Time) Verdict {
 	c := &t.candidate
 	c.damaged = c.damaged || damaged
@@ -191,7 +194,7 @@ type Plan[S Snapshot] struct {
 	Dropped []S
 }
 
-// Ready schedules s, which was accepted. at is the activation time of its pointer, or zero.
+// Ready schedules s, which was accepted. The parameter at is the activation time of its pointer, or zero.
 func (t *Timeline[S]) Ready(s S, at, wall, now time.Time) (plan Plan[S]) {
 	var none S
 	f, newest := s.facts(), t.Newest()
@@ -262,8 +265,8 @@ func (t *Timeline[S]) mayLoad(s S) bool {
 	return ok && ref.Digest == f.Manifest
 }
 
-// Pin returns the snapshot of time at. If it is retained but not loaded, Pin returns nil and the manifest to
-// load it from.
+// Pin returns the snapshot whose time is the parameter at. If that snapshot is retained but not
+// loaded, Pin returns nil and the manifest to load it from.
 func (t *Timeline[S]) Pin(at, wall time.Time) (s S, manifest artifacts.Ref, err error) {
 	var none S
 	latest := wall

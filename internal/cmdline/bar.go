@@ -9,7 +9,7 @@ import (
 )
 
 // Bar shows a progress bar on standard error if that is a terminal. Each call of step advances it
-// by one of total steps.
+// by one step; the parameter total is the number of steps.
 func Bar(total int, what string) (step func()) {
 	bar := progressbar.NewOptions(total, progressbar.OptionSetDescription(what), progressbar.OptionSetWriter(os.Stderr),
 		progressbar.OptionSetVisibility(term.IsTerminal(int(os.Stderr.Fd()))), progressbar.OptionShowCount(),

@@ -11,7 +11,7 @@ import (
 )
 
 // output writes a program's output. It escapes control characters that a terminal would interpret,
-// except for the colours of paint. It remembers its first error, which is reported at the end of
+// except for the colors that paint adds. It remembers its first error, which is reported at the end of
 // the command.
 type output struct {
 	to    io.Writer

@@ -13,11 +13,11 @@ import (
 	"golang.org/x/term"
 )
 
-// Paint colours text for people: problems red, warnings yellow, success green, headings bold. The
+// Paint colors text for people: problems red, warnings yellow, success green, headings bold. The
 // zero value does not change text.
 type Paint struct{ on bool }
 
-// PaintOn returns the colours for w. There are none unless w is a terminal, TERM is not dumb, and
+// PaintOn returns the colors for w. There are none unless w is a terminal, TERM is not dumb, and
 // NO_COLOR (https://no-color.org) is unset or empty.
 func PaintOn(w io.Writer) Paint {
 	return Paint{Terminal(w) != nil && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
@@ -63,7 +63,7 @@ func (p Program) printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	return err
 }
 
-// paintedLog colours the lines of a text log. Each Write must be one line.
+// paintedLog colors the lines of a text log. Each Write must be one line.
 type paintedLog struct {
 	io.Writer
 	Paint

@@ -15,9 +15,8 @@ import (
 var metadata = []netip.Addr{netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd00:ec2::23")}
 
 // Proxy is like http.ProxyFromEnvironment, except that it returns no proxy for link-local
-// addresses, for the addresses that provide the credentials of roles, and for the addresses of this
-// machine. A proxy would reach another machine under such an address. Proxy can be used in
-// http.Transport.
+// addresses, Amazon's metadata addresses and this machine's own addresses. Through a proxy, such an
+// address would reach another machine. Proxy can be used in http.Transport.
 func Proxy(r *http.Request) (*url.URL, error) {
 	if to(r.URL.Hostname()) {
 		return nil, nil

@@ -18,7 +18,7 @@ import (
 // it can be removed.
 const Prefix = ".tmp-"
 
-// WriteFile writes everything that it reads from from to the file at path. When it returns nil, the
+// WriteFile copies everything from the given reader to the file at path. When it returns nil, the
 // file survives a power cut: WriteFile syncs the contents before it renames the file, and the
 // folder afterwards.
 func WriteFile(path string, from io.Reader, mode fs.FileMode) error {
@@ -59,8 +59,8 @@ func replace(path string, from io.Reader, mode fs.FileMode, sync func(*os.File) 
 	return nil
 }
 
-// Temp writes everything that it reads from from to a new file in dir and returns the file's path,
-// for callers that rename or link the file themselves. It calls sync on the file unless sync is
+// Temp copies everything from the given reader to a new file in dir and returns the file's path, for
+// callers that rename or link the file themselves. It calls sync on the file unless sync is
 // nil, and removes the file after an error. The file's owner is set by Inherit.
 func Temp(dir string, from io.Reader, mode fs.FileMode, sync func(*os.File) error) (string, error) {
 	path := filepath.Join(dir, Prefix+rand.Text())

@@ -1,5 +1,5 @@
 // Package logs provides the programs' logging flags and defines the log format. A log has one line
-// per event, on standard error. The key of an error is err; its text says what to do, if that is
+// per event, on standard error. An error has the key err, and its text says what to do, if that is
 // known. A duration is a number of seconds under a key that ends in _seconds.
 package logs
 

@@ -32,7 +32,7 @@ type Queue struct {
 	done    chan struct{} // closed when everything has been written
 }
 
-// NewQueue returns a Queue that passes lines on to the writer to until Close. When writing works
+// NewQueue returns a Queue that passes lines on to the given writer until Close. When writing works
 // again after lines were dropped, it also writes note(lost), a line that reports their number.
 func NewQueue(to io.Writer, note func(lost int) []byte) *Queue {
 	q := &Queue{to: to, note: note, wake: make(chan struct{}, 1), done: make(chan struct{})}
@@ -90,7 +90,7 @@ func (q *Queue) run() {
 	}
 }
 
-// Close returns when everything has been written, but no later than after patience.
+// Close waits until everything has been written, but no longer than the given patience.
 func (q *Queue) Close(patience time.Duration) {
 	q.mu.Lock()
 	q.closed = true

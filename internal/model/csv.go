@@ -113,7 +113,7 @@ func writeRecord(b *strings.Builder, columns []string, item map[string]any) {
 		record[i] = cell
 	}
 	var line strings.Builder
-	w := rfc4180.NewWriter(&line) // UseCRLF would also change the line ends within cells.
+	w := rfc4180.NewWriter(&line) // UseCRLF would also change the line breaks within cells.
 	_ = w.Write(record)
 	w.Flush()
 	b.WriteString(strings.TrimSuffix(line.String(), "\n") + "\r\n")

@@ -88,7 +88,7 @@ type feed struct {
 type claims struct {
 	known  map[string]int64 // permanent ids from earlier builds, by key
 	ids    map[string]int64 // ids in this file, by key; 0 means not yet assigned
-	owners map[int64]string // keys by id, of all the ids above
+	owners map[int64]string // the keys in both of the maps above, by id
 	slugs  map[string]bool  // folded
 }
 

@@ -48,9 +48,9 @@ func (w *Window) begin(t time.Time) time.Time {
 	return time.Unix(t.Unix()-t.Unix()%step, 0).UTC()
 }
 
-// Has reports whether a point at time t belongs to the window of the snapshot at time T, the
-// parameter at. Either the point's interval begins in [T − Length, T], or the point is the one at
-// time T itself.
+// Has reports whether a point at time t belongs to the window of a snapshot whose time is the
+// parameter at. This is the case if the point's interval begins in [at − Length, at], or if t equals
+// the snapshot's time.
 func (w *Window) Has(t, at time.Time) bool {
 	return !t.After(at) && (t.Equal(at) || !w.begin(t).Before(at.Add(-w.Length)))
 }
@@ -183,7 +183,8 @@ func (s *Snapshot) listed(listing string) []*Row {
 		pointers(s.Lists[assets]), func(r *Row) bool { return series == nil || !series.Listed[r.ID] })
 }
 
-// SeriesOf returns the points of a window, including max, or nil if the snapshot does not have it.
+// SeriesOf returns the points of a window, which may be "max", or nil if the snapshot does not have
+// the window.
 func (s *Snapshot) SeriesOf(window string) *Series {
 	if window == windowMax && s.Past != nil {
 		return s.Past.max(s.Time)
@@ -193,7 +194,7 @@ func (s *Snapshot) SeriesOf(window string) *Series {
 
 // withPoints returns rows of assets as items of /history.
 func (s *Snapshot) withPoints(window string, rows []*Row) (items []*Row) {
-	interval := "1d" // the interval of max
+	interval := "1d" // the interval of the window "max"
 	if w := FindWindow(window); w != nil {
 		interval = w.Interval
 	}
@@ -234,12 +235,12 @@ func members(all []*asset, n int) map[string]bool {
 	return keys
 }
 
-// series returns the history windows of the snapshot at time T, the parameter at, built from the
-// kept snapshots. ids contains the ids of the assets.
+// series returns the history windows of the snapshot whose time is the parameter at, built from the
+// kept snapshots. ids maps the keys of assets to their ids.
 func series(kept []moment, ids map[string]int64, at time.Time) map[string]*Series {
 	all := map[string]*Series{}
 	for _, w := range Windows {
-		// The chain has the first kept moment of each interval, and the moment at T.
+		// The chain has the first kept moment of each interval, and the snapshot's own moment.
 		var chain []moment
 		for _, m := range kept {
 			first := !slices.ContainsFunc(chain, func(c moment) bool { return w.begin(c.time).Equal(w.begin(m.time)) })

@@ -215,8 +215,8 @@ func (im *importing) moment(mark time.Time, rows []PastRow, total *big.Rat) {
 	}
 }
 
-// has reports whether the store has an asset's figures at a given time, or a candle of its day or
-// hour.
+// has reports whether the store has an asset's figures at the given time, or the asset's candle for
+// the day or hour that contains that time.
 func (im *importing) has(mark time.Time, id int64) bool {
 	for _, p := range im.past.Days {
 		if _, ok := p.Candles[id]; ok && p.Begin.Equal(mark.Truncate(24*time.Hour)) && !p.growing(id) {

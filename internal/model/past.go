@@ -62,8 +62,8 @@ type Past struct {
 	Hours, Days []Passed
 }
 
-// add returns the past after the snapshot now, which it includes together with the hours and days
-// that are over by then.
+// add returns the past with the given snapshot added, and with the hours and days that are over by
+// the snapshot's time.
 func (b *Past) add(now Seen) *Past {
 	if b == nil {
 		b = &Past{}
@@ -102,7 +102,7 @@ func pass(had []Passed, all []Seen, step time.Duration, now time.Time) []Passed 
 	return had
 }
 
-// with returns the candle after the next snapshot's figures. isNew means that they are the
+// with returns the candle with the next snapshot's figures added. isNew means that they are the
 // candle's first figures.
 func (c Candle) with(q Quoted, isNew bool) Candle {
 	if isNew {

@@ -37,7 +37,7 @@ import (
 // Limits of the figures.
 const (
 	maxRatio = 2.5 // build time divided by its lower limit, at the smallest size
-	// bytes written for one snapshot at the smallest size: the 23.9 MB before /markets was added, plus 15 %
+	// bytes written for one snapshot at the smallest size: the 23.9 MB before /markets was added, plus 15%
 	maxBytes    = 27_500_000
 	maxMemory   = 4 << 30 // peak resident memory, at any size
 	maxObjects  = 2500    // objects put for one snapshot, at any size
@@ -170,7 +170,7 @@ func (c *runCmd) Run() error {
 const (
 	midnights   = 3  // rounds of the build at midnight
 	largeRounds = 2  // rounds for all markets except the smallest
-	mostPoints  = 36 // in a block of any window
+	mostPoints  = 36 // maximum number of points in a block of any window
 )
 
 // size is a market of one size that is measured.
@@ -284,8 +284,8 @@ func (f *figures) take(now *figures) {
 	}
 }
 
-// longer returns the share by which history lengthens a build, and more the share by which history increases
-// the bytes that it writes. writes returns that increase in bytes a build.
+// longer returns the share by which history lengthens a build. The method more returns the share by which
+// history increases the bytes that builds write, and the method writes returns that increase in bytes per build.
 func (f *figures) longer() float64 {
 	slices.Sort(f.ratios)
 	return f.ratios[len(f.ratios)/2] - 1
@@ -304,8 +304,8 @@ midnight" is the worst build of 36 days: it adds a point to every window's last 
 
 A live source's answers, a store behind a network, and more than one core were not measured.`
 
-// report prints every figure and whether its bound was kept. It writes the document to the file out unless
-// out is empty.
+// report prints every figure and whether its bound was kept. It also writes the document to the file that
+// the parameter out names, unless out is empty.
 func report(all []*figures, rounds int, out string) error {
 	d := benchdoc.Document{Title: "What a build costs", Command: "make bench-builder",
 		Method: fmt.Sprintf(method, rounds, largeRounds), Columns: []string{"what"}}
@@ -377,7 +377,7 @@ func report(all []*figures, rounds int, out string) error {
 func (f *figures) ratio() float64    { return float64(f.Build.Wall) / float64(f.floor().Wall) }
 func (f *figures) perAsset() float64 { return float64(f.Build.Wall.Microseconds()) / float64(f.Assets) }
 
-// judge prints each bound with its figure, and returns an error if one is missed.
+// judge prints each bound with its figure, and returns an error if a figure misses its bound.
 func judge(all []*figures, beside *figures, mostTime, mostWritten float64) error {
 	small, large := all[0], all[len(all)-1]
 	missed := 0

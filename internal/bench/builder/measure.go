@@ -447,7 +447,8 @@ func historyObjects(ctx context.Context, r artifacts.Reader) (map[artifacts.Ref]
 	return all, nil
 }
 
-// added returns the total size in bytes of the objects that are in now and not in before.
+// added returns the total size, in bytes, of the objects that the parameter now contains and the parameter
+// before does not.
 func added(before, now map[artifacts.Ref]bool) (bytes int64) {
 	for ref := range now {
 		if !before[ref] {

@@ -142,8 +142,8 @@ func median[F any, V cmp.Ordered](of []F, value func(F) V) V {
 	return v[len(v)/2]
 }
 
-// measure sends requests to the servers of the loads in turn, for a total time of d to each, and returns the
-// figures of each load.
+// measure sends requests to the servers of the loads in turn, to each server for a total time of d. It returns
+// the figures of each load.
 func (b *bench) measure(ctx context.Context, d time.Duration, seed int, loads ...load) ([]figures, error) {
 	runtime.GC() // so that no collection is necessary during the measurement
 	before := make([]time.Duration, len(loads))

@@ -22,8 +22,8 @@ const (
 	commentEvery  = 15 * time.Second // the interval between a stream's comments
 )
 
-// hold opens heldConns connections to an edge, sends one request on each, reads the answers with read, and
-// waits. It reports the memory that the connections occupy in the edge. The connections stay open until
+// hold opens heldConns connections to an edge, sends one request on each, reads the answers with the function
+// read, and waits. It reports the memory that the connections occupy in the edge. The connections stay open until
 // release is called.
 func (b *bench) hold(ctx context.Context, what string, most int64, s *server, wait time.Duration,
 	request func(i int) string, read func(*http.Response) error) (release func() error, err error) {
@@ -127,7 +127,7 @@ func (b *bench) streams(ctx context.Context) error {
 	return errors.Join(err, release())
 }
 
-// streamKeys creates keys for all streams in the store of the streams' market.
+// streamKeys creates enough keys for all streams. It adds them to the store of the market that the streams use.
 func (b *bench) streamKeys(ctx context.Context) (texts []string, err error) {
 	store, err := dirstore.Open(filepath.Join(b.work, "store-streams"), dirstore.Options{})
 	if err != nil {

@@ -43,10 +43,10 @@ const (
 	connections = 32
 	// cachedPages is the number of different pages that somePages requests.
 	cachedPages = 2000
-	// slice is how long a side receives requests in one turn. It is much longer than the time in which the
-	// processor's caches fill again.
+	// slice is how long a side receives requests in one turn. It is much longer than the processor's
+	// caches take to refill.
 	slice = 25 * time.Millisecond
-	// silence is how long a server may send no answer on any connection.
+	// silence is how long a server may go without answering on any connection.
 	silence = 10 * time.Second
 )
 
@@ -61,8 +61,8 @@ func always(path string) asker {
 	return func(b []byte, _ *rand.Rand) []byte { return append(b, path...) }
 }
 
-// pages returns an asker for pages of 20−spread to 20+spread rows, at a random offset below most, in a random
-// order.
+// pages returns an asker for pages of 20−spread to 20+spread rows, at a random offset below the parameter most,
+// in a random order.
 func pages(most, spread int) asker {
 	return func(b []byte, rnd *rand.Rand) []byte {
 		return listing(b, rnd.IntN(most), 20-spread+rnd.IntN(2*spread+1), sorts[rnd.IntN(len(sorts))])

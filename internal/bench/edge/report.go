@@ -45,7 +45,8 @@ func (b *bench) single(r row) {
 }
 
 // latency adds a row with the medians of two lists of latencies in ms, which were measured while the load was
-// on time. If one of the lists has fewer than least elements, the row says that the machine was busy.
+// on time. If one of the lists has fewer elements than the parameter least, the row says that the machine was
+// busy.
 func (b *bench) latency(r row, measured, beside []float64, least int, met func(measured, beside float64) bool) {
 	r.measured = "the machine was busy"
 	if min(len(measured), len(beside)) >= least {

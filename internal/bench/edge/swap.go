@@ -119,8 +119,9 @@ mix:
   - {endpoint: quotes, weight: 1, sorts: ["", "name:desc"]}
 `
 
-// open runs the load tester at a rate, on the same core as this process. It repeats the run until one is on
-// time, at most attempts times, and returns the last run. calm reports whether that run was on time.
+// open runs the load tester at a rate, on the same core as this process. It repeats the run until it is on
+// time, but makes at most the given number of attempts, and returns the last run. calm reports whether that run was
+// on time.
 func (b *bench) open(ctx context.Context, s *server, rate float64, attempts int) (r result.Run, calm bool, err error) {
 	file := filepath.Join(b.work, "pages.yaml")
 	if err := os.WriteFile(file, []byte(scenario), 0o644); err != nil {

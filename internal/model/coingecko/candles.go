@@ -38,8 +38,8 @@ func (q *coinQuestion) candleRange() any {
 	return q.ending(step, func(end time.Time) bool { return !end.Before(from) && !end.After(to) })
 }
 
-// ending returns the candles with the given step whose intervals have ended and whose end is
-// wanted.
+// ending returns the candles with the given step whose intervals have ended and for whose ends the
+// function wanted returns true.
 func (q *coinQuestion) ending(step time.Duration, wanted func(end time.Time) bool) any {
 	code, places, a := q.codes("vs_currency", 1)[0], q.places(), q.theCoin()
 	if a == nil {

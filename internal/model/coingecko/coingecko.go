@@ -133,7 +133,7 @@ const (
 var coinLists = []string{"ids", "names", "symbols", "vs_currencies", "contract_addresses", "price_change_percentage"}
 
 // coinPaths are the paths. A more specific path comes before a more general one that also matches.
-// answer returns nil if the coin is not known.
+// The function answer returns nil if the coin is not known.
 var coinPaths = []struct {
 	path, reads, shape string
 	answer             func(*coinQuestion) any
@@ -242,7 +242,8 @@ func (q *coinQuestion) has(name string, otherwise bool) bool {
 	return strings.Contains("true 1", q.one(name, strconv.FormatBool(otherwise), "true", "1", "false", "0"))
 }
 
-// one returns a parameter's value if it is one of values. Otherwise it returns otherwise.
+// one returns the value of a request's parameter if that is among the given values, or else the given
+// default.
 func (q *coinQuestion) one(name, otherwise string, values ...string) string {
 	if v := q.word(name); slices.Contains(values, v) {
 		return v
@@ -936,7 +937,7 @@ func (q *coinQuestion) past() any {
 
 // Endpoints that list whole collections.
 
-// each returns a list with the result of item for each row.
+// each returns a list with the result of the function item for each row.
 func each[T any](rows []T, item func(T) row) any {
 	list := []any{}
 	for _, r := range rows {
