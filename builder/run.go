@@ -23,7 +23,7 @@ type Loop struct {
 	// Change runs at the start and then every ChangeEvery.
 	Change      func(ctx context.Context) error
 	ChangeEvery time.Duration
-	// Collect runs after a build if its last success is at least CollectEvery ago.
+	// Collect runs after a build if Collect last succeeded at least CollectEvery ago.
 	Collect      func(ctx context.Context) error
 	CollectEvery time.Duration
 	Log          *slog.Logger

@@ -56,8 +56,8 @@ type Import struct {
 	holder  int                     // the interval of held, Hours or Days
 }
 
-// heldFigures are an asset's figures for which the store already has a candle. They wait until the
-// candle can be compared.
+// heldFigures are an asset's figures for which the store already has a candle. They wait until
+// their candle can be compared with the store's.
 type heldFigures struct {
 	candle  candle // the candle that the figures make
 	times   []time.Time
@@ -195,7 +195,8 @@ func (im *Import) turn(ctx context.Context, t time.Time) error {
 	return nil
 }
 
-// hold keeps an asset's figures for which the store has a candle, until the candle can be compared.
+// hold keeps an asset's figures for which the store has a candle, until their candle can be compared
+// with the store's.
 func (im *Import) hold(t time.Time, f *Figures) {
 	if im.begin.IsZero() {
 		im.holder = artifacts.Days

@@ -1,7 +1,8 @@
 // Package past makes the past blocks: the prices, market caps, volumes and candles of earlier
-// snapshots, by ten minutes, hours and days (go doc ./artifacts, "Past"; README.md). It extends the
-// blocks of the previous snapshot. It makes an hour's candles from the hour's snapshots once the
-// hour is over, and a day's candles from its hours. So it reads only the blocks that it extends.
+// snapshots, at intervals of ten minutes, hours and days (go doc ./artifacts, "Past"; README.md).
+// It extends the blocks of the previous snapshot. It makes an hour's candles from the hour's
+// snapshots once the hour is over, and a day's candles from its hours. So it reads only the blocks
+// that it extends.
 package past
 
 import (
@@ -403,7 +404,8 @@ func (b *block) add(of column, fill fill) {
 	b.rows = append(b.rows, old...)
 }
 
-// set sets the elements of a row from a cell. It uses the moment only if t is the column's time.
+// set sets the elements of a row from a cell. It uses the cell's moment only if t, the time of the
+// cell, is also the time of the column in the block.
 func (b *block) set(r *row, at int, t time.Time, c cell, fill fill) {
 	replace := fill != nil && fill(r.id)
 	put := func(to *[]byte, element []byte) {
@@ -419,10 +421,10 @@ func (b *block) set(r *row, at int, t time.Time, c cell, fill fill) {
 	}
 }
 
-// interval returns a column for a coarser block, which is the parameter to. The column covers the
-// time from begin to end, which is one of the coarser block's intervals and is over. Its candles
-// are made from all of b's snapshots in that time. If the coarser block already has a column for
-// the interval, the moments come from the snapshot of that column, and otherwise from the first
+// interval returns a column for a coarser block (the parameter to). The column covers the time from
+// begin to end, which is one of the coarser block's intervals and is over. Its candles are made
+// from all of b's snapshots in that time. If the coarser block already has a column for the
+// interval, the moments come from the snapshot of that column, and otherwise from the first
 // snapshot.
 func (b *block) interval(begin, end time.Time, to *block) (of column) {
 	from := upTo(b.times, func(t time.Time) bool { return !t.Before(begin) })

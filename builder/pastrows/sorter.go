@@ -33,9 +33,9 @@ type record struct {
 
 func (r *record) mark() time.Time { return r.time.Truncate(artifacts.Step) }
 
-// compare orders records as Moments returns them: by ten minutes, then by asset. Within the same
-// ten minutes, an asset's earliest row comes first. If two rows have the same time, the one that
-// was read first comes first.
+// compare orders records as Moments returns them: by ten-minute interval, then by asset. Within the
+// same ten minutes, an asset's earliest row comes first. If two rows have the same time, the one
+// that was read first comes first.
 func (r *record) compare(s *record) int {
 	return cmp.Or(r.mark().Compare(s.mark()), cmp.Compare(r.id, s.id), r.time.Compare(s.time),
 		cmp.Compare(r.file, s.file), cmp.Compare(r.line, s.line))
@@ -204,9 +204,9 @@ func (h *pieces) Pop() any {
 	return last
 }
 
-// Moments returns the rows that were read, grouped by ten minutes, oldest first. If an asset has
-// several rows in the same ten minutes, the earliest one counts. The caller may keep the figures of
-// a moment.
+// Moments returns the rows that were read, grouped by ten-minute interval, oldest first. If an
+// asset has several rows in the same ten minutes, the earliest one counts. The caller may keep the
+// figures of a moment.
 func (r *Rows) Moments(ctx context.Context) iter.Seq2[Moment, error] {
 	return func(yield func(Moment, error) bool) {
 		var m Moment

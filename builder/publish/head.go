@@ -83,9 +83,9 @@ func ReadPointer(ctx context.Context, r artifacts.ObjectReader) (*artifacts.Poin
 	return p, version, err
 }
 
-// Withdraw sets the withdrawn times of next. It keeps only those elements of withdrawn that are
-// later than the oldest snapshot to which a rollback of next can go. It omits times that next
-// itself publishes.
+// Withdraw sets the withdrawn times of the manifest next from the given ones. It keeps only times
+// that are later than the oldest snapshot to which a rollback of next can go. It omits times that
+// next itself publishes.
 func Withdraw(next *artifacts.Manifest, withdrawn []time.Time, through time.Time) {
 	oldest := next.Oldest()
 	next.Withdrawn = slices.DeleteFunc(slices.Clone(withdrawn), func(t time.Time) bool {

@@ -61,7 +61,7 @@ func Number(ctx context.Context, s artifacts.Store, before artifacts.Numbered, n
 	return before.Next(id, now, sequence), nil
 }
 
-// identity returns the store's Identity. It reads it once and keeps it.
+// identity returns the store's Identity, which it reads only the first time.
 func (h *Head) identity(ctx context.Context, s artifacts.Store) (string, error) {
 	h.naming.Lock()
 	defer h.naming.Unlock()

@@ -68,8 +68,8 @@ func CheckPointer(ctx context.Context, s artifacts.ObjectReader, p *artifacts.Po
 	return nil
 }
 
-// CheckMissing returns ErrLost if the store once had the small object key, which the caller has
-// found to be missing.
+// CheckMissing returns ErrLost if the store once had the small object with the given key. The caller
+// has found that this object is missing.
 func CheckMissing(ctx context.Context, s artifacts.ObjectReader, key artifacts.Key) error {
 	if key == artifacts.CurrentKey {
 		return CheckPointer(ctx, s, nil, Seen{})
@@ -152,9 +152,9 @@ func UnlessDamage(err error) error {
 	return err
 }
 
-// DropOversized deletes the cell key if err, the error from reading it, is artifacts.ErrTooLarge.
-// The version of such a cell cannot be read, so a swap could not replace it. DropOversized reports
-// whether it deleted the cell.
+// DropOversized deletes the cell with the given key if err, the error from reading the cell, is
+// artifacts.ErrTooLarge. The version of such a cell cannot be read, so a swap could not replace it.
+// DropOversized reports whether it deleted the cell.
 func DropOversized(ctx context.Context, s artifacts.Store, key artifacts.Key, err error) (bool, error) {
 	if !errors.Is(err, artifacts.ErrTooLarge) {
 		return false, nil
@@ -170,8 +170,8 @@ func Mendable(err error) error {
 	return fmt.Errorf("%w; run builder repair", err)
 }
 
-// Mark records in the store's identity that the store has the small object key, so that its loss is
-// noticed.
+// Mark records in the store's identity that the store has the small object with the given key. So a
+// loss of this object is noticed.
 func Mark(ctx context.Context, s artifacts.Store, key artifacts.Key) error {
 	for try := 1; ; try++ {
 		id, version, err := readIdentity(ctx, s)

@@ -16,18 +16,18 @@ type Objects struct {
 	head  *Head
 
 	mu sync.Mutex
-	// there has the objects and manifests that the store holds. The value is true if this Objects
-	// put the object, and false if the listing showed it with the right size.
+	// The map there has an entry for each object and manifest that the store holds. The value is
+	// true if this Objects put the object, and false if the listing showed it with the right size.
 	there   map[artifacts.Digest]bool
 	written int
 	bytes   int64
 }
 
 // Objects lists the store's objects and manifests, and returns a writer. The writer skips objects
-// that are reachable from the head and that the store holds. named are the objects of the head's
-// ledger. The writer writes an object again if the store lacks it or holds it with another size.
-// Missing returns the lost objects that were not put again. A listing does not reveal damaged
-// bytes; verify finds those.
+// that are reachable from the head and that the store holds. The parameter named lists the objects
+// of the head's ledger. The writer writes an object again if the store lacks it or holds it with
+// another size. Missing returns the lost objects that were not put again. A listing does not reveal
+// damaged bytes; verify finds those.
 //
 // Skipping is safe while gc runs. The pointer's swap succeeds only if the head remained the
 // published snapshot throughout, and gc keeps everything that is reachable from it. An unreachable
@@ -80,8 +80,8 @@ func (h *Head) retained() []artifacts.Retained {
 }
 
 // Missing returns the keys of objects that m or its ledger names, that the store did not hold, and
-// that have not been put. named are the objects of the ledger. builder repair puts lost objects
-// back.
+// that have not been put. The parameter named lists the objects of the ledger. builder repair puts
+// lost objects back.
 func (o *Objects) Missing(m *artifacts.Manifest, named []artifacts.Ref) (keys []artifacts.Key) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

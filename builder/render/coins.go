@@ -57,7 +57,7 @@ func platformsOf(f *market.Feed, r *market.Result) *platforms {
 	return p
 }
 
-// tail appends the tail of an asset's row. It reuses the memory of sorted.
+// tail appends the tail of an asset's row. It reuses the memory of the slice sorted.
 func (p *platforms) tail(dst []byte, a *market.Asset, sorted []market.Platform) ([]byte, []market.Platform) {
 	sorted = append(sorted[:0], a.Platforms...)
 	for i := range sorted {

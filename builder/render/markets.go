@@ -17,7 +17,7 @@ var sortWindows = [...]int{0, 3, 4, 5}
 // marketRowsPerShard is the number of rows per shard for rows of a few bytes.
 const marketRowsPerShard = 1024
 
-// marketTable returns the sort orders of /markets that the collection quotes does not have. Its
+// marketTable returns the sort orders of /markets that the quotes collection does not have. Its
 // rows refer to the quotes by id. A single view with whole rows would take as many bytes as all
 // these views together.
 func marketTable(f *market.Feed, r *market.Result) *Table {
@@ -120,8 +120,8 @@ func (t *Table) addGroups(f *market.Feed, r *market.Result) {
 // groupsOf holds the groups of each asset, in slug order.
 type groupsOf struct {
 	texts  [][]byte // slugs as JSON
-	starts []int32  // by asset, indexes into of; the last element is the end
-	of     []int32  // indexes into texts, asset after asset
+	starts []int32  // by asset, indexes into the field of; the last element is the end
+	of     []int32  // indexes into the field texts, asset after asset
 }
 
 func newGroupsOf(assets int, groups []*market.Group, isListed func(asset int) bool) groupsOf {

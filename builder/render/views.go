@@ -525,7 +525,8 @@ func (c *cutter) fence(i int) artifacts.Fence {
 	return artifacts.Fence{Key: string(c.s.key(c.s.runAt(i)))}
 }
 
-// shard sets in to the rows at positions [from, to) in the order. It reuses the memory of in.
+// shard puts the rows at positions [from, to) in the order into the parameter in, and reuses its
+// memory.
 func (c *cutter) shard(in *artifacts.ShardRows, from, to int) {
 	order, runStart := c.s.order, c.s.runStart
 	run := c.s.runAt(from)

@@ -283,8 +283,9 @@ var (
 	errNoPrice   = errors.New("the asset has no price above 0")
 )
 
-// rateValue reads the value of a unit. of is the index of the asset whose price is the value, or -1
-// if it is not an asset's price. isUSD reports whether the rate is for the US dollar.
+// rateValue reads the value of a unit. It also returns the index of the asset whose price is the
+// value, or -1 if the value is not an asset's price. isUSD reports whether the rate is for the US
+// dollar.
 func (r *reader) rateValue(o *object, isUSD bool, prices map[int]market.U128) (usd market.U128, of int) {
 	row := &r.row
 	of = -1

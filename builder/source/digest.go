@@ -49,8 +49,8 @@ const directoryForm = "directory 2"
 
 // DirectoryDigest returns the digest of the input to all rows in the views of coins, contracts and
 // platforms. The input consists of the chains and the assets, which must already have their ids.
-// The digest does not depend on the order of f. Like InputDigest, it protects only against
-// accidental collisions.
+// The digest does not depend on the order of the rows in f. Like InputDigest, it protects only
+// against accidental collisions.
 func DirectoryDigest(f *market.Feed, r *market.Result) artifacts.Digest {
 	var all encoder
 	all.text(directoryForm)

@@ -16,8 +16,8 @@ import (
 
 var errNotObject = errors.New("not a JSON object")
 
-// notJSON returns an error for text that is not JSON (RFC 8259), or that contains half of a
-// surrogate pair, which would be read as another character. text must be valid UTF-8.
+// notJSON returns an error for text that is not JSON (RFC 8259), or that contains an unpaired
+// surrogate, which would be read as another character. text must be valid UTF-8.
 func notJSON(text []byte) error {
 	var at *json.SyntaxError // more informative than jsontext's error
 	if errors.As(json.Unmarshal(text, new(json.RawMessage)), &at) {

@@ -363,8 +363,8 @@ func (r *reader) unknownColumns(t tabular, a accepter) *columns {
 	return c
 }
 
-// like returns the name in others that is most similar to name or has the same meaning. It returns
-// "" if there is none.
+// like returns the one of the other names that is most similar to name or has the same meaning. It
+// returns "" if there is none.
 func like(name string, others []string) string {
 	if found := cmp.Or(suggest.Likely(name, others), suggest.Part(name, others)); found != "" {
 		return found

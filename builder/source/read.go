@@ -189,7 +189,7 @@ type reader struct {
 
 	platformNames *object
 	platformsOf   map[string]*platform // by name
-	addresses     map[uint64]int32     // contract hashes to the first asset that claims the contract
+	addresses     map[uint64]int32     // the first asset that claims a contract, by the hash of the contract
 	contested     []claim
 	found         []found
 

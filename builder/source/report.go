@@ -6,8 +6,8 @@ import "unicode/utf8"
 // counted but not listed.
 const maxRejections = 100
 
-// minExamples is the maximum number of listed warnings of one kind, unless a tenth of
-// ReadOptions.Listed is higher.
+// At most a tenth of ReadOptions.Listed warnings of one kind are listed, or minExamples warnings if
+// that is more.
 const minExamples = 3
 
 // Report says how many of a feed's rows Read accepted, and why it rejected the others.

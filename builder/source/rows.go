@@ -96,8 +96,8 @@ func (r *reader) claim(c *claims, i identity, at int) (n named, err error) {
 
 var errKeySeen = errors.New("seen before in this file")
 
-// stringLike returns text as a string. If text equals other, as it often does, it returns other, to
-// save memory.
+// stringLike returns text as a string. To save memory, it returns other if text equals other, which
+// is often the case.
 func stringLike(text []byte, other string) string {
 	if string(text) == other {
 		return other

@@ -129,7 +129,7 @@ var ErrReplaced = errors.New("the feed was replaced while it was read: remove fe
 	"change and write it last, or point a symbolic link at a new folder")
 
 const (
-	maxReads  = 3           // how often Use reads a feed that is replaced each time
+	maxReads  = 3           // how many times Use reads a feed that is replaced each time
 	rereadGap = time.Second // pause before the feed is read again, so that its writer can finish
 )
 
@@ -172,7 +172,8 @@ func Schemes(others map[string]Opener) string {
 }
 
 // Open opens the source that spec names: feed:PATH, feed+s3://…, feed+https://…, csv:PATH, or a
-// source with a scheme in others, which maps schemes without the colon ("sim") to their openers.
+// source with another scheme. The map others has the openers of other schemes, whose names are
+// without the colon ("sim").
 func Open(ctx context.Context, spec string, others map[string]Opener) (Source, error) {
 	scheme, rest, found := strings.Cut(spec, ":")
 	open := others[scheme]

@@ -114,8 +114,8 @@ func quoted[T string | []string](texts T) []byte {
 // Results is an in-memory feed that consists of query results, one per file.
 type Results struct {
 	Memory
-	// Columns are the column names of each file. Names are the names by which messages refer to the
-	// files. Others are the names of the files in the queries' folder.
+	// Columns has the column names of each file, and Names the name by which messages refer to it.
+	// Others lists the files in the queries' folder.
 	Columns map[string][]string
 	Names   map[string]string
 	Others  []string

@@ -160,9 +160,9 @@ type Next struct {
 	files map[tlog.Tile][]byte
 }
 
-// grow adds leaves to the log in r, which has n leaves. If before is set, grow checks that it is
-// the root of the existing leaves. Otherwise the caller must check the new root, which proves the
-// same.
+// grow adds leaves to the log in r, which has n leaves. If the parameter before is not nil, grow
+// checks that it is the root of the existing leaves. Otherwise the caller must check the new root,
+// which proves the same.
 func grow(ctx context.Context, r artifacts.ObjectReader, origin string, n int64, before *tlog.Hash, leaves ...string,
 ) (*Next, error) {
 	t := newTiles(ctx, r, n)
@@ -338,7 +338,8 @@ func Settle(ctx context.Context, s artifacts.Store, store string, p *artifacts.P
 	return head, next.Write(ctx, s)
 }
 
-// Append returns the log with leaf appended after the leaf of the pointer p. It settles p first.
+// Append returns the log with the given leaf appended after the leaf of the pointer p. It settles p
+// first.
 func Append(ctx context.Context, s artifacts.Store, store string, p *artifacts.Pointer, leaf string) (*Next, error) {
 	tree, err := Settle(ctx, s, store, p)
 	if err != nil {
@@ -355,7 +356,7 @@ func Leaves(m *artifacts.Manifest) (leaves []string) {
 	return leaves
 }
 
-// CatchUp appends the elements of leaves that the log lacks. They belong to snapshots that were
+// CatchUp appends those of the given leaves that the log lacks. They belong to snapshots that were
 // published while the store was not signed. Their pointer has no log, so only the checkpoint moves.
 func CatchUp(ctx context.Context, s artifacts.Store, store string, leaves []string) error {
 	v, err := Open(ctx, s)

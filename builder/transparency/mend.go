@@ -10,7 +10,7 @@ import (
 )
 
 // Mend finds the missing and damaged parts of the log that the pointer p names or, if p names none,
-// that the checkpoint names. It passes each part that it can restore to put, and returns the keys
+// that the checkpoint names. It calls put with each part that it can restore, and returns the keys
 // of the remaining ones. It learns the leaves from bundles and lowest tiles, in the store and in
 // copies, and from the snapshots that m retains, and computes everything else. If no combination of
 // leaves has the log's root, solved is false, and Mend puts nothing.

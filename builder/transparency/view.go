@@ -71,7 +71,7 @@ func (v *View) Each(f func(index int64, leaf string) bool) error {
 	return nil
 }
 
-// lacks reads the whole log and returns the elements of leaves that it does not contain.
+// lacks reads the whole log and returns those of the given leaves that are not in it.
 func (v *View) lacks(leaves []string) ([]string, error) {
 	missing := map[string]bool{}
 	for _, leaf := range leaves {

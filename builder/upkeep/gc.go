@@ -107,10 +107,10 @@ type collector struct {
 	before    time.Time // only older objects may be removed
 	report    GCReport
 	keep      map[artifacts.Digest]bool                // objects to keep
-	manifests map[artifacts.Digest]*artifacts.Manifest // manifests whose objects are in keep
+	manifests map[artifacts.Digest]*artifacts.Manifest // manifests whose objects are in the map keep
 	version   artifacts.Version                        // the pointer version that was marked last
 	log       *artifacts.LogHead                       // the log that this pointer names
-	lists     map[artifacts.Digest]bool                // file lists whose chunks are in keep
+	lists     map[artifacts.Digest]bool                // file lists whose chunks are in the map keep
 	filesErr  error                                    // why a file list cannot be read, in which case all files stay
 }
 

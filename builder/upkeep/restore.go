@@ -56,9 +56,10 @@ type RestoreReport struct {
 // both stores and Seen by restoreStep, so edges accept them whatever they have seen since the
 // backup. A number so high that edges would refuse it counts as damage.
 //
-// Restore never gives an id that was assigned since the backup to another key, and never publishes
-// a time again that was published since the backup (see remember). If newer snapshots in the store
-// withdraw the backup's snapshot, Restore publishes the newest snapshot that they do not withdraw.
+// Restore never gives a key an id that was assigned to another key since the backup, and never
+// publishes again a time that was published since the backup (see remember). If newer snapshots in
+// the store withdraw the backup's snapshot, Restore publishes the newest snapshot that they do not
+// withdraw.
 //
 // The newest key set in Store, KeysFrom and From comes into force, without any access that another
 // set took away (see keys.Newest). If Store has lost its key set, Restore requires KeysFrom or
@@ -151,7 +152,7 @@ type small[T any] struct {
 	damage  error
 }
 
-// there returns the value, or nil if the object is missing or damaged.
+// The method there returns the value, or nil if the object is missing or damaged.
 func (s *small[T]) there() *T {
 	if s.version == "" || s.damage != nil {
 		return nil
@@ -270,9 +271,9 @@ func (r *restore) note(format string, args ...any) {
 	r.report.Notes = append(r.report.Notes, fmt.Sprintf(format, args...))
 }
 
-// keySet returns the key set that will come into force, or nil if there is none. put reports
-// whether the set must be put. The store's own set keeps its number if no newer set takes access
-// away. An edge that has seen a later set then refuses it.
+// keySet returns the key set that will come into force, or nil if there is none. The result put
+// reports whether the set must be put. The store's own set keeps its number if no newer set takes
+// access away. An edge that has seen a later set then refuses it.
 func (r *restore) keySet(ctx context.Context) (set *artifacts.KeySet, put bool, err error) {
 	own, backup := r.present.keys.there(), r.backup.keys.there()
 	copies, err := r.copiedKeys(ctx)
@@ -426,8 +427,8 @@ func (r *restore) log(ctx context.Context) error {
 // memory is what a restored snapshot must know about publications since its backup.
 type memory struct {
 	ids *ledger.IDs
-	// These times must not be published again: the times in withdrawn, and all times up to and
-	// including through.
+	// These times must not be published again: the times in the field withdrawn, and all times up to
+	// the time in the field through, inclusive.
 	withdrawn []time.Time
 	through   time.Time
 	// took reports whether the snapshot at time t has been withdrawn since the backup. known is

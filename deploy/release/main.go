@@ -35,7 +35,7 @@ import (
 
 var (
 	programs = []string{"builder", "edge", "loadtest", "marketdata-mcp"}
-	// modules has the folders of the programs that are separate modules.
+	// modules maps the names of programs that are separate modules to their folders.
 	modules   = map[string]string{"marketdata-mcp": "edge/openapi/clients/mcp"}
 	platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"}
 )

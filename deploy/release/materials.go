@@ -19,7 +19,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// notices is the file with the licences of everything in the programs. Most licences require a copy
+// notices is the file with the licenses of everything in the programs. Most licenses require a copy
 // of their text.
 const notices = "THIRD-PARTY-LICENSES"
 
@@ -64,7 +64,7 @@ func (m *materials) add(program string, info *debug.BuildInfo) {
 	}
 }
 
-// complete adds the packages that the edge's pages embed, and all licences, whose texts it writes
+// complete adds the packages that the edge's pages embed, and all licenses, whose texts it writes
 // to the stage.
 func (m *materials) complete(ctx context.Context, r *release) error {
 	folders := map[string]string{}

@@ -90,7 +90,8 @@ const (
 	paidBase   = "https://pro-api.coingecko.com/api/v3"
 )
 
-// calls estimates how many calls parts take, for the market of 2026 with its 21,498 coins.
+// calls estimates the number of calls that each part takes, for the market of 2026 with its 21,498
+// coins.
 var calls = map[string]int{"coins_markets": 87, "exchanges": 6, "categories/*": 700, "coins/*": 21_498}
 
 // The plans. The package comment lists their requests.

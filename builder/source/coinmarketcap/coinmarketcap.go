@@ -26,8 +26,8 @@
 //
 //	assets      name, symbol and is_active from the map, or from the listings for a
 //	            coin that is missing there. logo, explorers, website and whitepaper
-//	            (technical_doc) from the info. Without an info, logo is the
-//	            provider's usual URL for logos.
+//	            (technical_doc) from the info. If a coin has no info, logo is
+//	            the provider's usual URL for logos.
 //	quotes      price, market_cap and volume_24h of quote.USD.
 //	exchanges   name; links of the info; volume_24h of quote.USD, num_market_pairs
 //	            and last_updated.
@@ -73,7 +73,7 @@ var plan = provider.Plan{
 const (
 	pageSize     = 5000 // the maximum that the provider allows
 	categorySize = 1000 // the same, for the coins of a category
-	batch        = 100  // number of infos that cost one credit
+	batch        = 100  // number of coins or exchanges whose info costs one credit
 	defaultCoins = 200  // number of quotes that cost one credit
 	rowsPerCall  = 200  // number of rows of any other list that cost one credit
 	coinLogo     = "https://s2.coinmarketcap.com/static/img/coins/64x64/"
@@ -107,12 +107,13 @@ type market struct {
 	listings, active, inactive, exchanges, categories []provider.Row
 	// members are the answers to /category, by the category's id.
 	members map[string]*provider.Answer
-	// infos and exchangeInfos are the infos of single coins and exchanges, by id.
+	// infos and exchangeInfos have the info of individual coins and exchanges, by id.
 	infos, exchangeInfos map[string]provider.Fields
 }
 
-// list returns a part that has its rows in data and comes in pages. A call costs one credit for
-// every rowsPerCall rows. A call for the map costs nothing, but counts as one.
+// list returns a part that comes in pages and has its rows in the member data of each answer. A call
+// costs one credit for every rowsPerCall rows. A call for the map costs nothing, but counts as one
+// credit.
 func list(name, path string, limit int, every time.Duration, more ...string) provider.Part {
 	q := url.Values{"limit": {strconv.Itoa(limit)}}
 	for i := 0; i < len(more); i += 2 {
@@ -173,8 +174,8 @@ func (m *market) Collect(ctx context.Context, r provider.Round) error {
 	return err
 }
 
-// infos requests the infos of single rows. It groups ids into batches that stay the same when rows
-// come and go, and requests the batches of the first rows first.
+// infos requests the info of individual rows. It groups ids into batches that stay the same when
+// rows come and go, and requests the batches of the first rows first.
 func infos(ctx context.Context, r provider.Round, kind, path string,
 	rows []provider.Row) (map[string]provider.Fields, error) {
 	var batches []string

@@ -65,7 +65,8 @@ const (
 	keyEnv   = "COINPAPRIKA_API_KEY"
 )
 
-// calls estimates how many calls parts take, for the platforms and ranked coins of 2026.
+// calls estimates the number of calls that each part takes, for the platforms and ranked coins of
+// 2026.
 var calls = map[string]int{"contracts/*": 60, "coins/*": 8000}
 
 // The plans. The provider states only how many calls a month they allow.
@@ -81,7 +82,7 @@ var (
 		}, Calls: calls}
 )
 
-// How long answers count as new. The package comment lists the requests.
+// The times for which an answer counts as new. The package comment lists the requests.
 const (
 	listEvery     = 30 * time.Minute
 	contractEvery = 24 * time.Hour

@@ -54,8 +54,8 @@ func logo(base string, of provider.Fields) provider.Field {
 }
 
 // links returns the URLs of one kind from the member links of a coin or an exchange. This member is
-// either an object that maps kinds to URLs or to arrays of URLs, or an array of objects with type
-// and url.
+// either an object that maps kinds to URLs or to arrays of URLs, or an array of objects with the
+// members type and url.
 func links(of provider.Fields, kind string) (urls []string) {
 	add := func(url string) {
 		if url != "" && !slices.Contains(urls, url) {

@@ -49,7 +49,7 @@ const want = "want postgres://USER@HOST:PORT/DATABASE?sql=DIR, a folder with ass
 	"&sql.assets=QUERY&sql.quotes=QUERY…; timeout=DURATION, sslmode, sslrootcert, sslcert, sslkey, passfile, " +
 	"connect_timeout, application_name and target_session_attrs are optional"
 
-// passed are the URL's parameters that are passed on to the database client.
+// passed lists the URL's parameters that are passed on to the database client.
 var passed = []string{
 	"user", "host", "port", "database", "sslmode", "sslrootcert", "sslcert", "sslkey", "passfile", "connect_timeout",
 	"application_name", "target_session_attrs",

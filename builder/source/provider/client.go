@@ -24,7 +24,7 @@ import (
 const (
 	// maxBody is the maximum size of a decompressed response, in bytes.
 	maxBody = 64 << 20
-	// tryTime limits the duration of one try, from dialling to the last byte of the body.
+	// tryTime limits the duration of one try, from dialing to the last byte of the body.
 	tryTime = time.Minute
 	// tries is the maximum number of tries for a request. requestTime limits their total duration.
 	tries       = 4
@@ -284,8 +284,8 @@ func (c *client) statusError(res *http.Response, value Value) error {
 	return err
 }
 
-// maxRetryAfter is the longest pause that the client respects. It shortens a longer Retry-After to
-// it.
+// maxRetryAfter is the longest pause that the client respects. If Retry-After demands a longer one,
+// the client pauses only for maxRetryAfter.
 const maxRetryAfter = 24 * time.Hour
 
 // retryAfter parses Retry-After (RFC 9110, section 10.2.3), which is a number of seconds or a date.

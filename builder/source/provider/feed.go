@@ -147,9 +147,9 @@ func Strings(name string, values []string) Field {
 // Struct returns a field with an object, which may be empty.
 func Struct(name string, members ...Field) Field { return Field{name, appendObject(nil, members)} }
 
-// Platforms returns the field with an asset's contracts. each must call add with each platform's
-// name and the contract's address on that platform. If a name is repeated, the first address
-// counts. If there are no contracts, the field is omitted.
+// Platforms returns the field with an asset's contracts. The function each must call add with every
+// platform's name and the contract's address on that platform. If a name is repeated, the first
+// address counts. If there are no contracts, the field is omitted.
 func Platforms(each func(add func(name string, address json.RawMessage))) Field {
 	var members []Field
 	each(func(name string, address json.RawMessage) {
@@ -185,8 +185,9 @@ func Quote(coin Fields, price, marketCap, volume json.RawMessage, supplies [3]st
 	return row
 }
 
-// AddRows calls row for each of the rows, and adds the resulting fields, if there are any, as a
-// row. A row that is not an object is added unchanged, and the feed reader sets it aside.
+// AddRows calls the function row with the fields of each of the given rows. It adds the resulting
+// fields, if there are any, as a row. A row that is not an object is added unchanged, and the feed
+// reader sets it aside.
 func (t *Table) AddRows(rows []Row, row func(of Fields) []Field) {
 	for _, r := range rows {
 		if r.Fields == nil {

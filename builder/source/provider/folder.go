@@ -109,7 +109,8 @@ type index struct {
 	Source string                `json:"source"`
 	Time   time.Time             `json:"time"`
 	Parts  map[string]indexEntry `json:"parts"`
-	// Failing are the failing parts. Only the index of a cache has this field.
+	// Failing maps the names of the failing parts to their failures. Only the index of a cache has
+	// this field.
 	Failing map[string]failure `json:"failing,omitempty"`
 }
 

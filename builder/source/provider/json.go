@@ -46,7 +46,7 @@ func at(body []byte, path string) (json.RawMessage, error) {
 	return at(o[name], rest)
 }
 
-// within returns a document that has value at path.
+// within returns a document that has the given value at the given path.
 func within(path string, value []byte) []byte {
 	if path == "" {
 		return value

@@ -37,7 +37,7 @@ type liveRound struct {
 	// see optionalTime.
 	calls int
 	left  time.Duration
-	// every maps the names of lists to how long the quota requires their answers to count as new.
+	// every has, by list name, how long the list's answer must be reused to stay within the quota.
 	// It is nil if there is no quota.
 	every map[string]time.Duration
 	// sizes maps the names of parts to the numbers of calls that they took. back is the number of
@@ -266,9 +266,9 @@ func (r *liveRound) askPage(ctx context.Context, p *Part, more url.Values, old P
 // keep caches a good answer. While there is a last good answer that is not too old, keep returns an
 // error for an answer that has lost more than half of its rows. If p.alone returns true, a loss of
 // more than a fifth is also an error until the last good answer is an hour overdue. After that,
-// keep accepts a loss of up to half, as the guard rails do. Despite the error, the caller uses
-// prices so that the guard rails can judge them, unless p.alone returns true, and requests them
-// again the next time. Any other such answer counts as unavailable.
+// keep accepts a loss of up to half, as the guard rails do. Unless p.alone returns true, the caller
+// uses prices despite the error, so that the guard rails can judge them, and requests them again the
+// next time. Any other answer with such an error counts as unavailable.
 func (r *liveRound) keep(p *Part, a, cached *Answer) error {
 	if cached != nil && !cached.Gone && !a.Gone && age(cached.Fetched, r.time) <= p.Every+p.keep() {
 		was, now := cached.rows(), a.rows()

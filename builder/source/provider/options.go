@@ -16,8 +16,9 @@ type Options struct {
 }
 
 // ParseOptions parses rest, the part of a source's name after the colon. It accepts the options
-// that all providers have, and the options in more, which maps their names to the forms of their
-// values, such as N or DIR. If an option is invalid, the error lists all options.
+// that all providers have, and those in the map more, whose keys are the names of options and whose
+// values are the forms of their values, such as N or DIR. If an option is invalid, the error lists
+// all options.
 func ParseOptions(scheme, rest string, more map[string]string) (*Options, error) {
 	taken := map[string]string{
 		"base": "URL", "cache": "DIR", "plan": "NAME", "quota": "N|none", "rate": "N", "replay": "DIR", "slow": "N",

@@ -117,11 +117,11 @@ type List struct {
 	// Directory reports whether the rows are the assets. Without them there is no feed either,
 	// since all assets would disappear. Only a recording may lack them.
 	Directory bool
-	// Has lists members that more than half of the rows must have, even if null. If a provider
+	// Has lists members that more than half of the rows must have; a null counts. If a provider
 	// renames one, the list fails, so that the feed does not silently lose a field.
 	Has []string
-	// Of is the directory, collected before this list, with which the rows of all pages are
-	// compared. Sorted reports whether the rows are sorted by id. Most, if not 0, is the maximum
+	// Of is the directory with which the rows of all pages are compared. It is collected before
+	// this list. Sorted reports whether the rows are sorted by id. Most, if not 0, is the maximum
 	// number of requested rows.
 	Of     *[]Row
 	Sorted bool
@@ -155,8 +155,8 @@ func (l *List) prepare() {
 	}
 }
 
-// CheckRows returns a Part.Check for an array. More than half of its rows must have each of the
-// given members, even if null.
+// CheckRows returns a Part.Check for an array. More than half of the array's rows must have each of
+// the given members; a null counts.
 func CheckRows(has ...string) func(body []byte) (rows int, err error) {
 	return func(body []byte) (int, error) {
 		n, err := CheckArray(body)

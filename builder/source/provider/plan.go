@@ -25,8 +25,9 @@ const (
 	slack = 30 * time.Second
 )
 
-// slowest returns the longest interval at which a list is requested to leave more of the quota to
-// more valuable lists. Single items have no longest interval.
+// slowest returns the longest interval between two requests for a list. Lists of little value are
+// requested at longer intervals, so that more of the quota is left for more valuable lists. Single
+// items have no longest interval.
 func slowest(v Value) time.Duration {
 	if v == Tickers {
 		return time.Hour
@@ -193,8 +194,8 @@ func callsOf(calls int, every int64) int64 {
 	return (int64(calls)*int64(month/time.Second) + every - 1) / every
 }
 
-// intervals maps the names of lists to how long the quota requires their answers to count as new.
-// It returns nil if there is no quota.
+// intervals returns, by list name, how long the list's answer must be reused to stay within the
+// quota. It returns nil if there is no quota.
 func (b *budget) intervals(ctx context.Context) (map[string]time.Duration, error) {
 	if b.limit == 0 {
 		return nil, nil

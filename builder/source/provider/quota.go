@@ -185,7 +185,7 @@ func (s *quotaState) used() (n int) {
 	return n
 }
 
-// each returns the interval at which one more call becomes available.
+// The method each returns the interval at which one more call becomes available.
 func (q *quota) each() time.Duration {
 	return quotaDays * 24 * time.Hour / time.Duration(max(1, q.limit-q.burst))
 }

@@ -16,10 +16,10 @@ type Round interface {
 	// Lists collects the rows of lists. It returns an error if a required list is missing, if a
 	// live round lacks the directory, or if a recorded list cannot be used.
 	Lists(ctx context.Context, lists ...List) error
-	// Each requests the parts of one kind one by one, and returns the available answers by id. part
-	// returns the part for an id. A live round has a limited number of calls for such parts. It
-	// first requests the parts that were never requested, in the given order, then the parts with
-	// the oldest answers, and last the parts that failed before.
+	// Each requests the parts of one kind one by one, and returns the available answers by id. The
+	// function part returns the part for an id. A live round has a limited number of calls for such
+	// parts. It first requests the parts that were never requested, in the given order, then the
+	// parts with the oldest answers, and last the parts that failed before.
 	Each(ctx context.Context, kind string, ids []string, part func(id string) Part) (map[string]*Answer, error)
 }
 
@@ -64,8 +64,8 @@ func (o *outcome) record(dir, source string) error {
 	return f.commit(o.time)
 }
 
-// times calls note with the times that a list's rows and pages state. A time that is absent or
-// invalid is zero.
+// The method times calls note once for each time that a list's rows and pages state. A time that is
+// absent or invalid is zero.
 func (l *List) times(a *Answer, note func(t time.Time)) {
 	for _, row := range *l.Into {
 		note(Time(row.Fields.Get("last_updated")).UTC())

@@ -201,18 +201,18 @@ func (m *moment) figures(a *asset) (f figures) {
 		if a.place < 2 || r.like >= 0 { // in no sector, so that the largest coins keep their order
 			sector = unit
 		}
-	case a.place < 100: // from 0.01
+	case a.place < 100: // prices from 0.01
 		exp = -10 + int(start.with(0).below(3))
-	case v < 13: // from 1e-12
+	case v < 13: // prices from 1e-12
 		exp = -20 + int(start.with(0).below(4))
-	case v < 70: // from 1e-8
+	case v < 70: // prices from 1e-8
 		exp = -16 + int(start.with(0).below(8))
-	default: // from 1
+	default: // prices from 1
 		exp = -8 + int(start.with(0).below(4))
 	}
 	own := start.walk(m.unix, volatility)
 	turnover := a.hash.with(ofVolume)
-	percent := turnover.between(6, 100) // the volume is percent² × 1e-5 of the market cap, about 4 %
+	percent := turnover.between(6, 100) // the volume is percent² × 1e-5 of the market cap, about 4%
 	if r != nil {
 		percent = turnover.between(40, 80)
 	}

@@ -220,8 +220,9 @@ func (a *asset) names() (name, symbol string) {
 	return name, symbol
 }
 
-// ticker makes a symbol from a name. It takes at most the first three to five letters of the name,
-// of its consonants, or of the initials of its words followed by the last word.
+// ticker makes a symbol from a name. It takes the first three to five letters, or all if there are
+// fewer, of one of these: the name, its first letter and consonants, or the initials of its first
+// words followed by the last word.
 func ticker(name string, h hash) string {
 	letters := strings.FieldsFunc(strings.ToUpper(name), func(c rune) bool { return c < 'A' || c > 'Z' })
 	all := strings.Join(letters, "")

@@ -37,7 +37,7 @@ const (
 	unit = 100_000_000
 	// scales is the number of time scales of a walk: 10 min, 40 min, … 455 days.
 	scales = 9
-	// swing is how far the shortest scale moves to either side, 0.2 %. Each longer scale takes four
+	// swing is how far the shortest scale moves to either side, 0.2%. Each longer scale takes four
 	// times as long and moves twice as far, as in a random walk, but not beyond maxSwing.
 	swing    = unit / 500
 	maxSwing = unit * 6 / 10

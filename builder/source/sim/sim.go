@@ -52,7 +52,7 @@ type Market struct {
 	assets int
 	number uint64 // the seed as given
 	dirty  bool   // whether it has rows that the feed reader warns about
-	year   bool   // whether it has a past of a year
+	year   bool   // whether it has a year of past prices
 	seed   hash
 	now    func() time.Time
 
@@ -286,7 +286,8 @@ func (m *Market) database() string {
 	return fmt.Sprintf("sim-%d-%d%s", m.assets, m.number, m.onlyDirty("-dirty"))
 }
 
-// rows returns a file of at most n rows. row returns row i, or nil if the file does not have it.
+// rows returns a file of at most n rows. The function row returns row i, or nil if the file does
+// not have it.
 func (m *moment) rows(ctx context.Context, n int, row func(i int) any) io.ReadCloser {
 	return &rowReader{ctx: ctx, n: n, row: row}
 }
