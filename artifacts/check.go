@@ -145,8 +145,8 @@ func (c *checker) refuse(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// small checks the other cells. Each may be absent: stores written by the first releases have no
-// identity.
+// small checks the identity, the change record and the key set. Each of them may be absent: stores
+// written by the first releases have no identity.
 func (c *checker) small(ctx context.Context, store string) error {
 	for _, o := range []struct {
 		what string

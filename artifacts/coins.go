@@ -41,8 +41,8 @@ func AppendCoin(dst []byte, id uint64) []byte {
 }
 
 // CoinItem returns the item in a row of CoinsCollection, PlatformsCollection or a day of changes.
-// It does not parse the item. The item without its last byte, followed by the row's tail, is the
-// item with platforms.
+// It does not parse the item. To get the item with platforms, remove its last byte and append the
+// row's tail.
 func CoinItem(row []byte) []byte { return row[bytes.IndexByte(row, ',')+len(itemField) : len(row)-1] }
 
 // CoinPlatforms returns the JSON object of platforms and addresses in a tail of CoinsCollection.

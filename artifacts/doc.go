@@ -43,20 +43,22 @@
 // as number 0. The first number of a record, and the first after its loss, is the number of
 // five-minute intervals since 1970, plus the pointer's sequence, plus one.
 //
-// A signed cell has a second line, {"signatures":[…]}, with one element for each key that signed it:
-// key is the first 16 hexadecimal digits of the public key's SHA-256, and ed25519 is the signature
-// (RFC 8032) in base64 (RFC 4648, section 4). The signed message is "marketdata ", the name of the cell,
-// a line feed, and the first line including its line feed. If one of the four cells is signed, the
-// store is signed: then all four must be signed by the same keys.
+// A signed cell has a second line, {"signatures":[…]}, with one element for each key that signed
+// it. In an element, the field key is the first 16 hexadecimal digits of the public key's SHA-256,
+// and the field ed25519 is the signature (RFC 8032) in base64 (RFC 4648, section 4). The signed
+// message is "marketdata ", the name of the cell, a line feed, and the first line including its
+// line feed. If one of the four cells is signed, the store is signed: then all four must be signed
+// by the same keys.
 //
 // # Lease
 //
 // The lease is one line of JSON, for builders only; gc, verify and copies of a store ignore it. Its
-// format is 1. Its number grows by one with each write, so that no two versions are equal. owner is
-// a random name for one run of a builder, or "" if no builder has the lease. until, by the owner's
-// clock, is for people. The lease needs no checksum and no signature: readers only check whether it
-// changed, and they treat a lease that they cannot parse as one that does not change: they replace
-// it. Whoever can write it can only delay builders, and a signature would not prevent that.
+// format is 1. Its number grows by one with each write, so that no two versions are equal. The
+// field owner is a random name for one run of a builder, or "" if no builder has the lease. The
+// field until is the end of the lease by the owner's clock; it is only for people. The lease needs
+// no checksum and no signature: readers only check whether it changed. They treat a lease that they
+// cannot parse as one that does not change, and replace it. Whoever can write it can only delay
+// builders, and a signature would not prevent that.
 //
 // # Log
 //
@@ -160,12 +162,12 @@
 // # Past
 //
 // /candles, /prices and the window max of /history are answered from blocks of three intervals
-// ([PastIntervals]): every snapshot of 48 hours, the first snapshot of each UTC hour of 90 days,
-// and the first snapshot of each UTC day, which is kept forever. A block is a collection of its
-// own, such as history/past/1h/2026-11-15T00:00:00Z, with a view by id. The manifest lists the
-// times of the block's snapshots; it has none for an interval without a snapshot. For each of these
-// times a row has the asset's price, market cap and volume in that snapshot, or null if the asset
-// had no price. An unknown market cap or volume is null:
+// ([PastIntervals]): every snapshot of the last 48 hours, the first snapshot of each UTC hour of
+// the last 90 days, and the first snapshot of each UTC day, which is kept forever. A block is a
+// collection of its own, such as history/past/1h/2026-11-15T00:00:00Z, with a view by id. The
+// manifest lists the times of the block's snapshots; it has none for an interval without a
+// snapshot. For each of these times a row has the asset's price, market cap and volume in that
+// snapshot, or null if the asset had no price. An unknown market cap or volume is null:
 //
 //	{"id":1,"moments":[["91000.5","1800000000000","2500000"],null,["91002",null,null]]}
 //
@@ -178,8 +180,9 @@
 //
 // The hour and the day of the snapshot itself are not over yet, so these blocks do not include
 // them; their snapshots are in the blocks of ten minutes. The builder rewrites a block until the
-// time that it covers is over, and when an import changes it. A block leaves the manifest when none
-// of its snapshots is kept any longer, so it may contain some that are not.
+// time that it covers is over, and when an import changes it. A block leaves the manifest when the
+// last of its snapshots is no longer kept, so until then it may contain snapshots that are no
+// longer kept.
 //
 // # Search
 //
@@ -194,15 +197,16 @@
 //
 // # Markets
 //
-// The collection markets has the quotes in those sort orders of /markets that the quotes do not have.
-// Its rows have only the asset's id and, if it has one, its rank. Everything else is in the quotes' view
-// by id:
+// The collection markets has the quotes in those sort orders of /markets that the collection quotes
+// lacks. Its rows have only the asset's id and, if it has one, its rank. Everything else is in the
+// quotes' view by id:
 //
 //	{"id":1,"rank":1}
 //
 // The view by id has a column for every other order. Its tails are the groups to which the asset
-// belongs, ,"groups":{"categories":[…],"chains":[…]}}. The views category and chain have one run for
-// each listed group with quoted coins, by its folded slug, and in it one row for each of these coins.
+// belongs, ,"groups":{"categories":[…],"chains":[…]}}. The views category and chain have one run
+// for each listed group with quoted coins, in the order of the groups' folded slugs. Each run has
+// one row for each of these coins.
 //
 // # Coins
 //
@@ -229,15 +233,16 @@
 //
 //	{"id":1,"figures":["-12.5","19700000",null,"21000000"],"covered":127}
 //
-// covered has one bit for each window of percent_change; the lowest bit is for 1h. A bit is set if
-// the base of that window's change is at least nine tenths of the window old.
+// The member covered has one bit for each window of percent_change; the lowest bit is for 1h. A bit
+// is set if the base of that window's change is at least nine tenths of the window old.
 //
 // rates, by id, has the value of one unit of each currency, including usd, in US dollars. The rows are in
 // the order of the currencies' codes as bytes, numbered from 1:
 //
 //	{"id":1,"code":"btc","name":"Bitcoin","unit":"BTC","type":"crypto","usd":"91000.5","asset":1}
 //
-// asset is the id of the asset that the feed's rate names. A rate given in US dollars has no asset.
+// The member asset is the id of the asset that the feed's rate names. A rate given in US dollars
+// has no asset.
 //
 // leaders, by id, has the listed categories, each with the slugs and logos of up to three of its coins,
 // by rank:
@@ -255,16 +260,16 @@
 //
 // Within a run, rows descend by collection and id, so rows read backwards from the newest day are
 // in the order of answers. Changes in the manifest says from which time the views are complete, and
-// how many changes the snapshot itself has. A day leaves the manifest ChangesKept after its end, or
-// sooner if there are more than MaxChanges changes. Then since becomes the last T of the last day
-// that was dropped.
+// how many changes the snapshot itself has. A day leaves the manifest when ChangesKept has passed
+// since its end, or sooner if there are more than MaxChanges changes. The member since of Changes
+// is then the last T of the last day that was dropped.
 //
 // # Files
 //
-// Files in the manifest names the FileSets, which names the FileList of each set, which names the
-// chunks of each file. All of these objects are under files/, so that a build need not list them.
-// Each manifest names the sets that are kept at its time. A list is signed like a cell, by the keys
-// of the build, under the name files.json.
+// The manifest's field Files names the FileSets, which names the FileList of each set, which names
+// the chunks of each file. All of these objects are under files/, so that a build need not list
+// them. Each manifest names the sets that are kept at its time. A list is signed like a cell, by
+// the keys of the build, under the name files.json.
 //
 // # Versions
 //

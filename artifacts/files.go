@@ -69,7 +69,7 @@ func (f *File) Chunk(i int) Ref {
 	return Ref{f.Chunks[i], min(f.ChunkBytes, f.Bytes-int64(i)*f.ChunkBytes)}
 }
 
-// Whole reports whether no chunk is missing, according to lacks.
+// Whole reports whether no chunk is missing, according to the function lacks.
 func (f *File) Whole(lacks func(Ref) bool) bool {
 	for i := range f.Chunks {
 		if lacks(f.Chunk(i)) {

@@ -26,8 +26,8 @@ var HistoryWindows = [...]HistoryWindow{
 	{"1y", "1d", 365 * 24 * time.Hour, 24 * time.Hour},
 }
 
-// First returns the earliest time that a point of the window can have at T: the start of the first
-// interval that begins in [T − Length, T].
+// First returns the earliest time that a point can have in the window of the snapshot at t: the
+// start of the first interval that begins in [t − Length, t].
 func (w *HistoryWindow) First(t time.Time) time.Time {
 	from := t.Add(-w.Length)
 	if first := from.Truncate(w.Step); first.Equal(from) {

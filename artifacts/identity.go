@@ -17,7 +17,7 @@ const (
 // before anything else is written. Store never changes, and Had only grows.
 type Identity struct {
 	Format int `json:"format"`
-	// Store is 32 lower-case hexadecimal digits, random.
+	// Store is 32 random lower-case hexadecimal digits.
 	Store string `json:"store"`
 	// Had lists which of the cells CurrentKey, ChangeKey and KeysKey this store has ever had. If
 	// one of them is missing now, it was lost. Stores of the first releases do not have this field.

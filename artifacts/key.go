@@ -10,7 +10,7 @@ type Kind uint8
 
 // The kinds of keys.
 const (
-	OtherKind    Kind = iota // no part of the format, such as a probe or a file of a feed
+	OtherKind    Kind = iota // not part of the format, such as a probe or a file of a feed
 	ObjectKind               // an immutable object, named by its digest
 	ManifestKind             // a manifest, named by its digest
 	CellKind                 // a cell: identity, pointer, change record, key set, lease, checkpoint
@@ -22,7 +22,7 @@ const (
 type Key struct {
 	kind   Kind
 	digest Digest // of an immutable object
-	name   string // of any other
+	name   string // of anything else
 }
 
 // The cells. Everything else in the format is immutable.

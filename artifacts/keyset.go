@@ -63,8 +63,8 @@ type KeyEntry struct {
 	Query bool `json:"query,omitempty"`
 }
 
-// InForce reports whether the key is in force at time now. A revoked key is never in force, not
-// even before its time of revocation, because the clocks of two machines may differ.
+// InForce reports whether the key is in force at the given time. A revoked key is never in force,
+// not even before its time of revocation, because the clocks of two machines may differ.
 func (k *KeyEntry) InForce(now time.Time) bool {
 	return k.Revoked.IsZero() && (k.Expires.IsZero() || now.Before(k.Expires))
 }
@@ -222,7 +222,7 @@ func NewKey(random io.Reader) (string, error) {
 		}
 		for _, c := range b {
 			// 248 is the largest multiple of 62 that fits in a byte. Using the values above it,
-			// too, would favour the first eight digits.
+			// too, would favor the first eight digits.
 			if c < 248 && len(key) < KeyLength-keyCheck {
 				key = append(key, base62[c%62])
 			}

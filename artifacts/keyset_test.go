@@ -243,7 +243,7 @@ func TestCheckKeyText(t *testing.T) {
 			}
 		}
 	}
-	// Swap two neighbouring characters, as people do by mistake.
+	// Swap two neighboring characters, as people do by mistake.
 	for i := len(KeyPrefix); i < len(good)-1; i++ {
 		b := []byte(good)
 		b[i], b[i+1] = b[i+1], b[i]

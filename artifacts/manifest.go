@@ -132,7 +132,7 @@ func (m *Manifest) Oldest() time.Time {
 	return m.Time
 }
 
-// IsWithdrawn reports whether the snapshot at t, a time after Time, was withdrawn.
+// IsWithdrawn reports whether the snapshot at t was withdrawn. t must be after Time.
 func (m *Manifest) IsWithdrawn(t time.Time) bool {
 	return !t.After(m.WithdrawnThrough) || slices.ContainsFunc(m.Withdrawn, t.Equal)
 }

@@ -48,8 +48,8 @@ type Shard struct {
 	runStart []uint32 // run j is rows runStart[j] to runStart[j+1]; nil: every run is one row
 	ids      []uint64
 
-	// Before is the number of rows of the first run in earlier shards. After is the number of rows
-	// of the last run in later shards.
+	// Before is the number of rows that the first run has in earlier shards. After is the number of
+	// rows that the last run has in later shards.
 	Before, After int
 	// FirstRun is the number of the shard's first run in the view.
 	FirstRun int

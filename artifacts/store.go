@@ -119,10 +119,10 @@ type Objects interface {
 // Cells stores small values that change by compare-and-swap.
 type Cells interface {
 	CellReader
-	// Swap replaces the value of a cell if its version is still old. A zero old means that the cell
-	// must not exist. Swap returns the new version, which is durable. If the version differs, Swap
-	// returns ErrConflict and changes nothing. After any other error the swap may or may not have
-	// happened, and the caller must read the cell again.
+	// Swap replaces the value of a cell if the cell's version still equals old. A zero old means
+	// that the cell must not exist. Swap returns the new version, which is durable. If the version
+	// differs, Swap returns ErrConflict and changes nothing. After any other error the swap may or
+	// may not have happened, and the caller must read the cell again.
 	Swap(ctx context.Context, key Key, old Version, data []byte) (Version, error)
 }
 
@@ -132,7 +132,7 @@ type Store interface {
 	Cells
 	// Now returns the time by the store's clock, which is also the clock of Info.Modified.
 	Now(ctx context.Context) (time.Time, error)
-	// SelfTest checks that the store honours the conditions of Put and Swap by trying them under
+	// SelfTest checks that the store honors the conditions of Put and Swap by trying them under
 	// ProbePrefix. It returns the first fault.
 	SelfTest(ctx context.Context) error
 }

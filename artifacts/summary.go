@@ -168,7 +168,7 @@ func countPoints(rest []byte) (n, last int, err error) {
 // join adds the rows of q, which must directly follow those of p.
 func (p *summary) join(q *summary) error {
 	goesOn := q.before > 0
-	lastLen, firstLen := p.lastLen, q.firstLen // including the rows of these runs in neighbouring shards
+	lastLen, firstLen := p.lastLen, q.firstLen // including the rows of these runs in neighboring shards
 	if p.firstRun == p.lastRun {
 		lastLen += p.before
 	}

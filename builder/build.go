@@ -130,9 +130,9 @@ func (b *Builder) Build(ctx context.Context, t time.Time) (*Report, error) {
 }
 
 // BuildMark works like Build for a Loop's ten-minute mark. The snapshot's time is the mark if the
-// feed's time is later than the mark, or earlier by less than ten minutes (FEED.md, "Figures"). An
-// older feed's time is rounded down. If the feed's time has not advanced, the published snapshot
-// stays, as the report says.
+// feed's time is later than the mark, or earlier by less than ten minutes (FEED.md, "Figures"). For
+// an older feed, the snapshot's time is the feed's time, rounded down. If the feed's time has not
+// advanced, the published snapshot stays, as the report says.
 func (b *Builder) BuildMark(ctx context.Context, mark time.Time) (*Report, error) {
 	return b.run(func(run *build) error {
 		run.mark = mark
@@ -549,7 +549,7 @@ func snapshotTime(t time.Time) (time.Time, error) {
 func inputDigest(f *market.Feed, set *market.Settings) artifacts.Digest {
 	floor := func(u market.U128) []byte { return market.AppendDecimal(nil, u, market.MoneyDecimals) }
 	of := [][]byte{floor(set.TrendingMinMarketCap), floor(set.TrendingMinVolume)}
-	if n := set.HistoryAssets; n != market.DefaultHistoryAssets { // as in builders without this setting
+	if n := set.HistoryAssets; n != market.DefaultHistoryAssets { // by default, the same digest as without this setting
 		of = append(of, strconv.AppendInt(nil, int64(n), 10))
 	}
 	return source.InputDigest(f, of...)
@@ -569,8 +569,8 @@ func (in *input) isSnapshot(head *publish.Head) bool {
 
 // standsStill reports whether a feed that lags behind b.mark has not advanced since the head was
 // built. t is the feed's time, rounded down. The head may be up to one step later than t, since a
-// snapshot has the time of its mark if the feed is less than a step older. A time older than that
-// means another feed.
+// snapshot has the time of its mark if the feed is less than a step older. If the head is even
+// later, it was built from another feed.
 func (b *build) standsStill(head *publish.Head, t time.Time) bool {
 	last := head.Manifest.Time
 	return t.Before(b.mark) && !t.After(last) && last.Sub(t) <= artifacts.Step

@@ -27,8 +27,8 @@ const (
 // live writer links its file within moments.
 const staleAfter = time.Hour
 
-// syncers is the number of concurrent fsyncs. File systems combine concurrent fsyncs in one commit
-// of their journal.
+// syncers is the number of concurrent fsyncs. File systems combine concurrent fsyncs into one
+// commit of their journal.
 const syncers = 16
 
 // Store is an artifacts.Store in a folder; see the package documentation.
@@ -173,7 +173,7 @@ func (s *Store) clock() (time.Time, error) {
 	return info.ModTime(), nil
 }
 
-// SelfTest implements artifacts.Store. It also checks that the file system honours the lock that
+// SelfTest implements artifacts.Store. It also checks that the file system honors the lock that
 // swaps rely on, and removes the unfinished files of writers that died at least an hour ago.
 // Builders call it when they start.
 func (s *Store) SelfTest(ctx context.Context) error {

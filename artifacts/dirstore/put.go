@@ -34,7 +34,7 @@ func (s *Store) put(key artifacts.Key, data []byte) error {
 	s.mu.Lock()
 	rewrite := s.suspect[key]
 	s.mu.Unlock()
-	// Another process may write or delete the object between the check and the write. Then check
+	// Another process may write or delete the object between the check and the write. If so, check
 	// again. In practice this does not happen three times in a row.
 	var err error
 	for range 3 {

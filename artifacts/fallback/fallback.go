@@ -189,8 +189,8 @@ func (r *Reader) took(second bool) {
 // cells are the cells that edges poll, the most important one first.
 var cells = []artifacts.Key{artifacts.CurrentKey, artifacts.KeysKey, artifacts.ChangeKey}
 
-// Note records that the second store provided a cell, and why the first did not. An empty why means
-// that the first store provided it.
+// Note records that the second store provided a cell, and why the first did not. If why is empty,
+// the first store provided the cell.
 func (r *Reader) Note(key artifacts.Key, why string) {
 	r.took(why != "")
 	r.mu.Lock()

@@ -36,10 +36,10 @@ type Options struct {
 	// Tries is the maximum number of attempts. Default: 5.
 	Tries uint
 	// Wait is the pause after the first attempt. Each later pause is twice as long, up to MaxWait.
-	// All pauses are lengthened or shortened at random by up to a half. Defaults: 100 ms and 5 s.
+	// All pauses are lengthened or shortened at random by up to half. Defaults: 100 ms and 5 s.
 	Wait, MaxWait time.Duration
-	// Total is how long after the beginning of the call the last attempt may begin. It does not end
-	// an attempt, which is up to the context. Default: 30 s.
+	// Total is the maximum time from the beginning of the call to the beginning of its last
+	// attempt. It does not end an attempt; only the context does. Default: 30 s.
 	Total time.Duration
 	// Busy limits retries to attempts that a busy store did not carry out (artifacts.BusyError).
 	Busy bool
@@ -71,7 +71,8 @@ func New(s artifacts.Store, o Options) artifacts.Store {
 	return &store{reader: reader{inner: s, o: o.withDefaults()}, inner: s}
 }
 
-// Do calls call with retries. name is the name of the call in the log.
+// Do calls the function call and, if necessary, retries it. name is the name of the call in the
+// log.
 func Do(ctx context.Context, o Options, name string, call func() error) error {
 	return (&reader{o: o.withDefaults()}).do(ctx, name, "", call)
 }
@@ -126,8 +127,8 @@ func undone(err error) bool {
 	return errors.As(err, &busy) && busy.Undone
 }
 
-// do calls try until it succeeds, its error is final or a backoff.PermanentError, or a limit is
-// reached. In a context returned by Once, it calls try only once.
+// do calls the function try until it succeeds, its error is final or a backoff.PermanentError, or a
+// limit is reached. In a context returned by Once, it makes only one attempt.
 func (r *reader) do(ctx context.Context, call, key string, try func() error) error {
 	var last error
 	attempt := func() (struct{}, error) {

@@ -21,8 +21,8 @@ const fileEnv = "AWS_SHARED_CREDENTIALS_FILE"
 // maxFile is the maximum size of the credentials file, in bytes.
 const maxFile = 64 << 10
 
-// askAgain is how long to keep using the current credentials, after a role failed to provide new
-// ones, before asking again.
+// askAgain is the pause before a role that failed to provide new credentials is asked again. Until
+// then the current credentials stay in use.
 const askAgain = 10 * time.Second
 
 // signer has the credentials that sign requests.
@@ -80,7 +80,7 @@ type source struct {
 	read os.FileInfo // the state of the file just before it was last read; nil if it did not exist
 
 	last  credentials.Value
-	asked time.Time // when next was last asked
+	asked time.Time // when the provider next was last asked
 	fault error     // why that attempt failed, or nil
 }
 

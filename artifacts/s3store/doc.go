@@ -1,5 +1,5 @@
 // Package s3store keeps an artifacts.Store in a bucket of Amazon S3, or of a server that implements
-// its protocol and honours conditional writes. MinIO and versitygw pass the tests of package
+// its protocol and honors conditional writes. MinIO and versitygw pass the tests of package
 // storetest. SelfTest checks any other server.
 //
 // # Address

@@ -24,7 +24,7 @@ import (
 // fake is an S3 server that, unlike real ones, can be told to break its promises. It implements
 // only the requests that the store sends.
 type fake struct {
-	ignore  map[string]bool // condition headers that the server does not honour
+	ignore  map[string]bool // condition headers that the server does not honor
 	sameTag bool            // every object has the same ETag
 	look    *sync.WaitGroup // all writes check their conditions at the same time, then write one by one
 	page    int             // keys in a page of a list; 0: all

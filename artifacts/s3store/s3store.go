@@ -210,9 +210,9 @@ func readBody(body io.Reader, size, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// write writes an object if its version is still old, or, if old is zero, if there is no object. It
-// returns the new version. If the condition is not met, the error is errRefused; if old is not
-// zero, it may also be ErrNotFound.
+// write replaces the object whose version is the parameter old; if old is zero, it creates an
+// object that does not exist yet. It returns the new version. If the object has another version, or
+// already exists, the error is errRefused; if old is not zero, it may also be ErrNotFound.
 func (s *Store) write(ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
 ) (artifacts.Version, error) {
 	opts := minio.PutObjectOptions{
@@ -256,7 +256,7 @@ func (s *Store) Put(ctx context.Context, key artifacts.Key, data []byte) error {
 }
 
 func (s *Store) put(ctx context.Context, key artifacts.Key, data []byte) error {
-	// Another process may write or delete the object between the requests. Then start again. In
+	// Another process may write or delete the object between the requests. If so, start again. In
 	// practice this does not happen three times in a row.
 	var err error
 	for range 3 {

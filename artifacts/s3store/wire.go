@@ -73,7 +73,7 @@ type clock struct {
 	until atomic.Pointer[time.Time]     // according to the last answer with Retry-After; nil if there was none
 }
 
-// pause returns for how much longer the server asks clients to wait.
+// pause returns how much longer the server asks clients to wait.
 func (c *clock) pause() time.Duration {
 	if t := c.until.Load(); t != nil {
 		return max(0, t.Sub(c.now()))

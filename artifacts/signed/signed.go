@@ -91,9 +91,9 @@ type store struct {
 }
 
 // Store returns a store that signs the cells with each key of sign when they are swapped, and
-// verifies them against trust when they are read. Without trust it does not verify them. A builder
-// that signs must also verify, because it would otherwise sign what somebody else has published.
-// Without sign, Put and Swap return ErrSigned while the store is signed.
+// verifies them against trust when they are read. If trust is empty, it does not verify them. A
+// builder that signs must also verify, because it would otherwise sign what somebody else has
+// published. If sign is empty, Put and Swap return ErrSigned while the store is signed.
 func Store(s artifacts.Store, sign []artifacts.SignKey, trust artifacts.Trust) artifacts.Store {
 	return store{s, reader{s, trust}, sign, new(atomic.Bool)}
 }

@@ -51,8 +51,8 @@ const (
 	removed = "removed"
 )
 
-// change is a change to an item. fields and old are set only for the kind "changed": fields are the
-// fields that changed, and old are their old values.
+// change is a change to an item. The slices fields and old are set only for the kind "changed":
+// they hold the fields that changed, and the old values of these fields.
 type change struct {
 	kind string
 	item
@@ -130,8 +130,8 @@ func (b *Builder) views(ctx context.Context, before *ledger.Directory, after *di
 	return days, about, err
 }
 
-// days returns the head's day views that are still kept. It records in about which days are
-// dropped.
+// days returns the head's day views that are still kept. For each day that it drops, it updates
+// about.Since.
 func (b *Builder) days(about *artifacts.Changes, t time.Time) (days []artifacts.View) {
 	for _, v := range b.Head.ChangesDays() {
 		if day, _ := v.ChangesDay(); t.Sub(day.Add(24*time.Hour)) > artifacts.ChangesKept {
@@ -281,9 +281,9 @@ func (b *Builder) compare(ctx context.Context, before []ledger.Part, after parts
 }
 
 // compareItem returns the change from old to now, or nil if nothing changed. old is nil if the item
-// was not listed, and now is nil if it is not listed now. touched is nil unless withdrawn snapshots
-// changed the item. For an item that was not listed, the kind is "back"; the caller changes it to
-// "added" if the item is new.
+// was not listed before; now is nil if the item is no longer listed. touched is nil unless
+// withdrawn snapshots changed the item. For an item that was not listed, the kind is "back"; the
+// caller changes it to "added" if the item is new.
 func compareItem(old, now *item, touched *touch) *change {
 	switch {
 	case now == nil && touched != nil:

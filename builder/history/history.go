@@ -19,8 +19,9 @@ import (
 )
 
 // The number of intervals that a block spans. The longest window has longer blocks than the others.
-// builder/README.md, "Costs", explains these numbers. A block of the first three windows must end
-// before its points are thinned out, which is within 24 hours or within 60 days.
+// builder/README.md, "Costs", explains these numbers. While a block of the first three windows is
+// in use, none of its points may be thinned out. So it may span at most 24 hours in the window 24h,
+// and at most 60 days in the windows 7d and 30d.
 const (
 	blockPoints        = 18
 	longestBlockPoints = 36
@@ -30,9 +31,9 @@ const (
 // builder/README.md, "Costs", explains why it is so small.
 const shardPrices = 288
 
-// trimmed is the shortest window that keeps no point older than itself. Its oldest block loses each
-// point that leaves the window. Since such windows have long steps, that costs little. Blocks in
-// shorter windows keep these points.
+// trimmed is the length of the shortest window whose oldest block loses each point as soon as the
+// point leaves the window. Since such windows have long steps, that costs little. Blocks in shorter
+// windows keep these points.
 const trimmed = 90 * 24 * time.Hour
 
 // Builder makes the history views for the snapshot at time T.
@@ -376,7 +377,8 @@ type listedAsset struct {
 	last int64
 }
 
-// add returns the listing with the assets in points added. The time of these points is last.
+// add returns the listing with the assets in points added. The parameter last is the time of these
+// points.
 func (l listing) add(points []ledger.Point, last int64) listing {
 	out := make(listing, 0, max(len(l), len(points)))
 	for _, p := range points {
@@ -391,7 +393,7 @@ func (l listing) add(points []ledger.Point, last int64) listing {
 	return append(out, l...)
 }
 
-// from returns the assets whose newest point is not older than first.
+// from returns the assets whose newest point is not older than the time first.
 func (l listing) from(first int64) listing {
 	return slices.DeleteFunc(l, func(a listedAsset) bool { return a.last < first })
 }

@@ -231,10 +231,10 @@ func (r *Registry) RevokeAll(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// Rotate creates a key with the name, limits and expiry of the key id, and makes the old key expire
-// after overlap, which must be 0 or more. It refuses a key that is no longer valid. It also refuses a
-// key that expires within the overlap: either that key was already rotated, or its successor would
-// expire with it. Rotate calls save as CreateAll does.
+// Rotate creates a key with the name, limits and expiry of the key with the given id, and makes the
+// old key expire after overlap, which must be 0 or more. It refuses a key that is no longer valid.
+// It also refuses a key that expires within the overlap: either that key was already rotated, or
+// its successor would expire with it. Rotate calls save as CreateAll does.
 func (r *Registry) Rotate(ctx context.Context, id string, overlap time.Duration, save func(Created) error,
 ) (Created, error) {
 	out, err := r.rotate(ctx, id, overlap, save)

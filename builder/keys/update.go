@@ -55,7 +55,7 @@ func (r *Registry) updateSaved(ctx context.Context, adopt bool,
 	edit func(*artifacts.KeySet) (settled bool, err error), save func() error) error {
 	save = sync.OnceValue(save)
 	var swapErr error // the error of the last swap
-	unknown := false  // whether the last swap took effect is unknown
+	unknown := false  // it is unknown whether the last swap took effect
 	conflicts, faults := 0, 0
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		var none struct{}

@@ -128,7 +128,8 @@ func (im *Import) merge(ctx context.Context, t time.Time, rows []row) error {
 	return im.flush()
 }
 
-// pricesOf returns the rows of all for the given assets. all contains each of them.
+// pricesOf returns a copy of assets with the prices from the slice named all, which must contain
+// each of these assets.
 func pricesOf(all, assets []row) []row {
 	rows, at := slices.Clone(assets), 0
 	for i := range rows {
@@ -191,9 +192,9 @@ func (p *priceSet) rows(ctx context.Context, r artifacts.ObjectReader) (rows []r
 	return rows, nil
 }
 
-// mergeRows merges had and rows, which are both in ascending order of id. If an asset is in both,
-// its price in had remains, unless replace is set. changed reports whether the result differs from
-// had.
+// mergeRows merges the slices had and rows, which are both in ascending order of id. If an asset is
+// in both, the price in had remains, unless replace is set. changed reports whether the result
+// differs from had.
 func mergeRows(had, rows []row, replace bool) (all []row, changed bool) {
 	all = make([]row, 0, len(had)+len(rows))
 	for _, r := range rows {

@@ -51,7 +51,8 @@ func (s *stretch) offer(quote int32, price market.U128, age uint16) {
 	}
 }
 
-// ageAt returns the number of steps from kept to t. kept must be at most a year before t.
+// ageAt returns the number of steps from the time kept to t. The time kept must be at most a year
+// before t.
 func ageAt(t, kept time.Time) uint16 { return uint16(t.Sub(kept) / artifacts.Step) }
 
 // bases determines, for each window, the earliest kept price of every quote and its age. Both are
@@ -109,8 +110,8 @@ func (l *Ledger) bases(ctx context.Context, f *market.Feed, t time.Time,
 	return bases, ages, nil
 }
 
-// search offers the prices kept in a zone to the stretches that start in that zone. here lists the
-// stretches, oldest first.
+// search offers the prices kept in a zone to the stretches that start in that zone. The slice here
+// lists these stretches, oldest first.
 func (l *Ledger) search(ctx context.Context, t time.Time, zone int, here []*stretch, rows []row) error {
 	for _, s := range here {
 		age := ageAt(t, s.first.Time)
@@ -170,7 +171,8 @@ func (h *priceSet) read(ctx context.Context, from artifacts.ObjectReader, f func
 }
 
 // Days returns, in ascending order, the UTC days for which the ledger keeps prices. It includes
-// only days that start at or after the time from, and end at or before the time before.
+// only days that start no earlier than the parameter from and end no later than the parameter
+// before.
 func (l *Ledger) Days(from, before time.Time) (days []time.Time) {
 	for i := range l.root.Prices {
 		day := l.root.Prices[i].Time.Truncate(24 * time.Hour)

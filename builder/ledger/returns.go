@@ -24,9 +24,9 @@ const batchRows = 1 << 16
 // zoneAge is the maximum age of the returns in each step.
 var zoneAge = [zones]time.Duration{recentAge, hourlyAge, dailyAge}
 
-// readReturns calls batch for each batch in a segment, oldest first. It then calls the function
-// that batch returned for each row in the batch whose asset is in sorted, with the row's index in
-// sorted and its price.
+// readReturns calls the function batch for each batch of rows in a segment, oldest first. The
+// result of batch is another function. For each row in that batch whose asset is in sorted,
+// readReturns calls this other function with the asset's index in sorted and the row's price.
 func readReturns(b []byte, sorted []row, batch func(t time.Time) func(i int, price market.U128)) error {
 	r := reader{b: b}
 	for len(r.b) > 0 {
@@ -39,7 +39,7 @@ func readReturns(b []byte, sorted []row, batch func(t time.Time) func(i int, pri
 	return nil
 }
 
-// returned returns the returns at T for a zone's step: the rows whose asset had no price in the
+// returned computes the returns at T for a zone's step: the rows whose asset had no price in the
 // step's newest snapshot. rows are the feed's rows, in ascending order of id. There are no returns
 // if T does not belong to the step or is its first snapshot.
 func (l *Ledger) returned(ctx context.Context, zone int, rows []row, t time.Time) ([]row, error) {
@@ -148,7 +148,8 @@ func (w *returnsWriter) close() (logs [zones]returnLog) {
 	return logs
 }
 
-// missing returns the rows whose asset is not in other. Both slices are in ascending order of id.
+// missing returns the rows whose asset is not in the slice other. Both slices are in ascending
+// order of id.
 func missing(rows, other []row) (not []row) {
 	at := 0
 	for _, r := range rows {

@@ -37,7 +37,7 @@ func sortedRows(f *market.Feed) ([]row, error) {
 	return rows, nil
 }
 
-// seek returns the index of the first row, starting from index at, whose id is at least id. It is
+// seek returns the index of the first row, starting with rows[at], whose id is at least id. It is
 // fast if that row is near.
 func seek(rows []row, at int, id uint64) int {
 	if at >= len(rows) || rows[at].id >= id {

@@ -63,7 +63,8 @@ var table = []rule{
 
 const wrongRegion = "bucket {bucket} is in {region}: name it in the address (region=) or in AWS_REGION"
 
-// NoLastModified is our own error code for a list without modification times, because S3 has none.
+// NoLastModified is our own error code for a list without modification times, because S3 has no
+// such code.
 const NoLastModified = "no LastModified"
 
 // Answer is an error answer of an S3 server.

@@ -1,4 +1,4 @@
-// Package selftest tests whether a store honours the conditions that artifacts.Store promises. It
+// Package selftest tests whether a store honors the conditions that artifacts.Store promises. It
 // may run on a store that is in use: it writes only under artifacts.ProbePrefix and deletes what it
 // wrote.
 package selftest
@@ -37,7 +37,7 @@ var busy = retry.Options{Tries: 8, Busy: true}
 // cleanup limits the time for deleting the probes, which also happens after ctx is done.
 const cleanup = 10 * time.Second
 
-// Run tests the conditions. It returns the first one that the store does not honour, or the error
+// Run tests the conditions. It returns the first one that the store does not honor, or the error
 // that prevented the test.
 func Run(ctx context.Context, tested artifacts.Store, n Names) (err error) {
 	s := retry.New(tested, busy)
@@ -83,7 +83,7 @@ func list(ctx context.Context, s artifacts.Store, key artifacts.Key) error {
 	return err
 }
 
-// unfit returns an error for a condition that the store does not honour.
+// unfit returns an error for a condition that the store does not honor.
 func unfit(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", artifacts.ErrRefused, fmt.Errorf(format, args...))
 }

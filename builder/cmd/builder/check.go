@@ -19,8 +19,8 @@ type checkCmd struct {
 	JSON   bool   `help:"Print the report as one JSON object."`
 }
 
-// maxListed limits how many rows set aside, and how many warnings, check lists for each file. The
-// totals include the rest.
+// maxListed is the maximum number of rows set aside, and of warnings, that the command check lists
+// for each file. The totals include the rest.
 const maxListed = 1000
 
 // checkReport describes the problems of a feed.

@@ -174,7 +174,7 @@ func (e *env) logKeys(made ...keys.Created) {
 	}
 }
 
-// or formats t. If t is nil, it returns the string none.
+// or formats t. If t is nil, the result is the parameter none.
 func or(t *time.Time, none string) string {
 	if t == nil {
 		return none

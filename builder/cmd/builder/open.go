@@ -88,8 +88,9 @@ func (f *storeFlag) open(e *env, create bool) (artifacts.Store, error) {
 	return store, nil
 }
 
-// announce logs a message if there is nothing yet where the store should be, since the user may
-// have mistyped the path. The message is what, unless the command has just made the store's folder.
+// announce logs the message in the parameter what if there is nothing yet where the store should
+// be, since the user may have mistyped the path. If the command has just made the store's folder,
+// the message says so instead.
 func (f *storeFlag) announce(e *env, store artifacts.Store, made bool, what string) {
 	for _, key := range []artifacts.Key{artifacts.IdentityKey, artifacts.CurrentKey, artifacts.KeysKey} {
 		if _, _, err := store.Get(e.ctx, key, key.Limit()); !errors.Is(err, artifacts.ErrNotFound) {

@@ -14,7 +14,7 @@ type table struct {
 	paints []func(string) string
 }
 
-// row adds a row. If paint is not nil, it colours the whole row.
+// row adds a row. If paint is not nil, it colors the whole row.
 func (t *table) row(paint func(string) string, cells ...any) {
 	texts := make([]string, len(cells))
 	for i, c := range cells {
@@ -23,7 +23,7 @@ func (t *table) row(paint func(string) string, cells ...any) {
 	t.rows, t.paints = append(t.rows, strings.Join(texts, "\t")), append(t.paints, paint)
 }
 
-// print writes the table. It adds the colours last, since tabwriter would count their codes as
+// print writes the table. It adds the colors last, since tabwriter would count their codes as
 // characters of a column.
 func (t *table) print(to io.Writer) error {
 	var text bytes.Buffer
