@@ -49,8 +49,8 @@ type Try struct {
 
 // Capacity is the result of a search.
 type Capacity struct {
-	// Found reports whether a capacity was found. In that case, Rate is at least 0.9 of Limit, and it held
-	// twice, or it held once after a slightly higher rate had held once but not again.
+	// Found reports whether a capacity was found. In that case, Rate is at least 0.9 of Limit. Either Rate
+	// held twice, or a slightly higher rate held at first but not when it was repeated, and then Rate held.
 	Found bool `json:"found"`
 	// Why is the reason why no capacity was found.
 	Why string `json:"why,omitempty"`
@@ -314,9 +314,9 @@ func (s *searcher) saturate() error {
 	}
 }
 
-// NodesFor returns the number of nodes that the given traffic (in requests a second) needs if each node keeps
-// the share headroom of its capacity free and one node may fail. It is at least two, or 0 if no capacity was
-// found.
+// NodesFor returns the number of nodes that the given traffic (in requests a second) needs if one node may
+// fail and a share of each node's capacity, the parameter headroom, must stay free. The result is at least
+// two, or 0 if no capacity was found.
 func (c *Capacity) NodesFor(traffic, headroom float64) int {
 	perNode := c.Rate / float64(c.Nodes) * (1 - headroom)
 	if !c.Found || !(perNode > 0) {

@@ -31,7 +31,7 @@ const (
 	// abortWindow is the number of seconds over which Load.AbortOn is evaluated: the most recent ones after
 	// the warm-up.
 	abortWindow = 5
-	// Options.Warn is called if a larger share of a second's requests is answered with 429, or fails.
+	// Options.Warn is called if more than these shares of a second's requests are answered with 429, or fail.
 	warnLimited = 0.1
 	warnFailed  = 0.5
 )

@@ -283,8 +283,8 @@ func (w *World) Restore(backup []*Snapshot) {
 	w.Newest().way = &way{after: lost, through: lost, lost: true}
 }
 
-// thin applies the rules for keeping snapshots at time T to moments, which are in order of time
-// (FEED.md, "Figures").
+// thin returns the moments that a store keeps at the given time (FEED.md, "Figures"). The moments
+// must be in order of time.
 func thin(all []moment, at time.Time) []moment {
 	const day = 24 * time.Hour
 	hours, days := map[time.Time]bool{}, map[time.Time]bool{} // those whose first moment has been seen
@@ -365,7 +365,8 @@ func byDayChange(a, b *asset) int {
 	return cmp.Or(b.changes[day].Cmp(a.changes[day]), cmp.Compare(a.id, b.id))
 }
 
-// board returns the trending board: the active assets that reach both minimums, in order.
+// board returns the trending board: at most 20 active assets that reach both minimums, highest
+// 24-hour change first.
 func board(all []*asset, settings Settings) []*asset {
 	minimum := func(text string) *big.Rat {
 		x, err := readDecimal(text, amountPlaces, amountDigits)
@@ -385,8 +386,8 @@ func board(all []*asset, settings Settings) []*asset {
 	return b[:min(len(b), 20)]
 }
 
-// groupSnapshots returns the market snapshots, by key, of the groups in a collection that get one
-// at time T.
+// groupSnapshots returns the market snapshots of a collection's groups at the given time, by key. It
+// omits groups that get none at that time.
 func groupSnapshots(f *feed, collection string, at time.Time) map[string]groupSnapshot {
 	directory := map[string]*asset{}
 	for _, a := range f.assets {

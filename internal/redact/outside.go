@@ -16,8 +16,8 @@ const maxText = 200
 var apiKey = regexp.MustCompile(`mdk_live_\w*`)
 
 // Text returns text without our API keys and without secrets, whether plain or URL-encoded, cut to
-// maxText bytes of valid UTF-8 on one line. If text has already been cut, it must be long enough
-// that part of a secret at its end is beyond the first maxText bytes.
+// maxText bytes of valid UTF-8 on one line. If text has already been cut, enough of it must remain
+// that a secret cut off at the end begins after the first maxText bytes.
 func Text(text string, secrets ...string) string {
 	for _, secret := range secrets {
 		if secret != "" {

@@ -22,7 +22,7 @@ func Env(name string) string {
 }
 
 // URL returns a URL without leading and trailing white space, and without any white space before
-// its @, where a password may end. If there was any, it logs a warning that names name.
+// its @, where a password may end. If there was any, it logs a warning with the given name.
 func URL(name, value string) string {
 	at := strings.LastIndexByte(value, '@') + 1
 	return changed(name, value, strings.Join(strings.Fields(value[:at]), "")+strings.TrimSpace(value[at:]))

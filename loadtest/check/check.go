@@ -38,8 +38,8 @@ type Ask struct {
 	Target []byte
 	Head   bool
 	Expect Expect
-	// Pin is the value of X-Snapshot-Time, Tag of If-None-Match, Accept of Accept-Encoding, and ID of
-	// X-Request-Id. An empty value means that the field was not sent.
+	// Pin, Tag, Accept and ID are the values of the header fields X-Snapshot-Time, If-None-Match,
+	// Accept-Encoding and X-Request-Id, in this order. An empty value means that the field was not sent.
 	Pin, Tag, Accept, ID []byte
 }
 

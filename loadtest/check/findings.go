@@ -165,7 +165,7 @@ func (c *Checker) Expect(snapshot string) {
 	}
 }
 
-// Announce makes a snapshot Latest if it is the newest, before any answer names it.
+// Announce makes Latest return the given snapshot if it is the newest, before any answer names it.
 func (c *Checker) Announce(snapshot string) { c.noteSnapshot(snapshot) }
 
 // NoteChange makes the oracle read the change record. The oracle also reads it when it examines an answer of

@@ -2,8 +2,9 @@
 // one request at a time, whose bytes the caller provides. It parses answers in place and allocates nothing in
 // the steady state, because the cost of the client reduces the load that it can measure.
 //
-// It supports Content-Length, chunked bodies, bodies that end with the connection, interim answers (1xx), and
-// answers without a body. It does not follow redirects, keep cookies, or decode content codings.
+// It supports Content-Length, chunked bodies, bodies that are delimited by the close of the connection,
+// interim responses (1xx), and answers without a body. It does not follow redirects, keep cookies, or decode
+// content codings.
 package client
 
 import (
@@ -278,7 +279,7 @@ func (c *Conn) read(head bool) (*Response, error) {
 	return r, nil
 }
 
-// readHead reads until the head that begins at index at is complete, and returns the index of its end.
+// readHead reads until the head that begins at the given index is complete, and returns the index of its end.
 func (c *Conn) readHead(at int) (int, error) {
 	for from := at; ; {
 		if end := headEnd(c.buf[:c.w], from); end > 0 {
@@ -374,7 +375,7 @@ func (c *Conn) readChunked(at int) (int, error) {
 	}
 }
 
-// line returns the line that begins at index at, without its line end, and the index of the next line.
+// line returns the line that begins at the given index, without its line end, and the index of the next line.
 func (c *Conn) line(at int) (line []byte, next int, err error) {
 	for from := at; ; {
 		for i := from; i < c.w; i++ {

@@ -64,7 +64,7 @@ func lower(c byte) byte {
 	return c
 }
 
-// headEnd returns the end of the head in b, or 0 if it is incomplete. It searches from index from.
+// headEnd returns the end of the head in b, or 0 if it is incomplete. It searches from the given index.
 func headEnd(b []byte, from int) int {
 	for {
 		i := bytes.IndexByte(b[from:], '\n')

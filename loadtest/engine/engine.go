@@ -48,7 +48,7 @@ type Request struct {
 	Class int    // the index in Source.Classes
 }
 
-// Verdict is a session's judgement of an answer.
+// Verdict is a session's judgment of an answer.
 type Verdict uint8
 
 const (
@@ -112,7 +112,8 @@ func (c *Config) length() time.Duration {
 }
 
 // Run sends the requests, waits for their answers, and returns the result. When ctx is done, it sends no more
-// requests, and the result contains what was measured so far. The error is about the configuration.
+// requests, and the result contains what was measured so far. An error means that the configuration is
+// invalid, or that no timer could be created.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -158,7 +159,8 @@ type run struct {
 // now returns the time since the run's start.
 func (r *run) now() time.Duration { return time.Since(r.start) }
 
-// pool contains the connections to an endpoint. Except for idle, only the dispatching goroutine changes it.
+// pool contains the connections to an endpoint. Except for the field idle, only the dispatching goroutine
+// changes it.
 type pool struct {
 	run      *run
 	endpoint *client.Endpoint
@@ -291,8 +293,8 @@ func (w *worker) serve() {
 	}
 }
 
-// send sends request i and records its outcome. The request was due at due, or is due now if due is negative.
-// It reports whether the connection can be used again.
+// send sends request i and records its outcome. The parameter due is when the request was due; if it is
+// negative, the request is due now. send reports whether the connection can be used again.
 func (w *worker) send(i uint64, due time.Duration) bool {
 	r := w.run
 	req := w.session.Request(i, w.pool.endpoint)

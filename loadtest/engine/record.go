@@ -308,8 +308,8 @@ func (r *recorder) cut(now time.Duration, cpus float64) *Interval {
 	return iv
 }
 
-// keep adds an interval to the series, as a new element or to the last one. It does not change iv, because
-// Tick may have kept it.
+// keep adds an interval to the series as a new element, or else merges it into the last one. It does not
+// change iv, because Tick may have kept it.
 func (r *recorder) keep(iv *Interval, begin bool) {
 	if begin {
 		kept := *iv

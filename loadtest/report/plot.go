@@ -42,7 +42,8 @@ type tick struct {
 	label string
 }
 
-// linearTicks returns about n round values from 0 to most, and the last of them.
+// linearTicks returns about n round values, and the last of them. They begin at 0 and extend to at least the
+// parameter most.
 func linearTicks(most float64, n int, label func(float64) string) ([]tick, float64) {
 	if !(most > 0) {
 		most = 1
@@ -156,7 +157,7 @@ func (p *plot) latencyAxis() {
 	p.Y, p.yTicks, p.yScale = "latency", ticks, scale{lo, hi, true, plotHeight - bottom, top}
 }
 
-// countAxis makes the y axis linear from 0 to at least most.
+// countAxis makes the y axis linear, from 0 to at least the parameter most.
 func (p *plot) countAxis(name string, most float64, label func(float64) string) {
 	for _, l := range p.Lines {
 		for _, v := range l.y {

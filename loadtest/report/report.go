@@ -391,8 +391,8 @@ func (d *document) generatorOverTime() *plot {
 	return p.draw()
 }
 
-// Bar returns the length of the bar for a latency in percent. The scale is logarithmic, from half of the
-// lowest p50 of the run's classes to their highest p99.
+// Bar returns the length, in percent, of the bar for a latency in milliseconds. The scale is logarithmic, from
+// half of the lowest p50 of the run's classes to their highest p99.
 func (r labelled) Bar(ms float64) float64 {
 	least, most := math.Inf(1), 0.0
 	for i := range r.Classes {

@@ -16,7 +16,7 @@ type Comparison struct {
 	Changes []Change
 	// Notes are remarks that readers should consider before they trust the changes.
 	Notes []string
-	// Regression reports whether a figure became worse beyond the tolerance.
+	// Regression reports whether a figure got worse by more than the tolerance.
 	Regression bool
 }
 
@@ -26,7 +26,7 @@ type Change struct {
 	Unit string // ms, requests/s or % (of requests)
 	A, B float64
 	// Delta is the relative change, B/A − 1. For errors it is the difference, as a share of the requests. Low
-	// and High are the bounds of its 95 % confidence interval.
+	// and High are the bounds of its 95% confidence interval.
 	Delta, Low, High float64
 	Verdict          Verdict
 }
@@ -47,7 +47,7 @@ const (
 	parts    = 10
 	minParts = 5
 	// deviations is half the width of the confidence interval, in standard errors. With ten parts in each
-	// run, this gives a confidence of 95 % (Student's t with 18 degrees of freedom).
+	// run, this gives a confidence of 95% (Student's t with 18 degrees of freedom).
 	deviations = 2.1
 	// errorTolerance is the acceptable increase in the share of failed requests.
 	errorTolerance = 0.001
@@ -71,8 +71,8 @@ var figures = []figure{
 	{name: "errors", unit: "%", up: 1, of: func(s *sample) float64 { return s.failed / max(s.answered+s.failed, 1) }},
 }
 
-// Compare compares run b with run a. A change for the worse beyond tolerance (a share; 0.05 means 5 %) is a
-// regression if its confidence interval does not contain 0.
+// Compare compares run b with run a. A change for the worse by more than the tolerance (a share; 0.05 means
+// 5%) is a regression if its confidence interval does not contain 0.
 //
 // For the interval, Compare divides each run into ten parts of equal length. The more a figure varies between
 // the parts, the wider the interval is. So the interval covers variation within the runs, but not between
@@ -187,7 +187,7 @@ func (c *Comparison) notes(short bool) {
 
 // sample is a group of points of a run, merged.
 type sample struct {
-	due                       *hdrhistogram.Histogram // latencies from due
+	due                       *hdrhistogram.Histogram // latencies from the due time
 	seconds, answered, failed float64
 }
 

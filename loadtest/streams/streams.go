@@ -300,7 +300,7 @@ func (st *stream) hold(ctx context.Context) error {
 }
 
 // next returns the next message of a stream, without the empty line after it. It skips comments. It calls
-// alive before each line.
+// the function alive before each line.
 func next(r *bufio.Reader, alive func() error) (string, error) {
 	var message strings.Builder
 	for {
@@ -327,7 +327,7 @@ func next(r *bufio.Reader, alive func() error) (string, error) {
 // not state the number of changes.
 var eventData = regexp.MustCompile(`^(,"changes":(0|[1-9][0-9]*))?\}\n$`)
 
-// event checks and records an event that arrived at time at.
+// event checks and records an event that arrived at the given time.
 func (st *stream) event(message string, at time.Time) error {
 	id, _, _ := strings.Cut(strings.TrimPrefix(message, "event: snapshot\nid: "), "\n")
 	rest, ok := strings.CutPrefix(message, fmt.Sprintf("event: snapshot\nid: %s\ndata: {\"snapshot_time\":%q", id, id))

@@ -136,7 +136,7 @@ type mixSession struct {
 	req    engine.Request
 	ask    check.Ask
 	coding string
-	// The bytes that ask refers to.
+	// The bytes to which the field ask refers.
 	target, accept, pin, tag, id []byte
 	tagKey                       []byte
 	at                           []byte // precedes the target if byPath is set

@@ -145,8 +145,8 @@ func WantOne(word string, known []string) string {
 	return text
 }
 
-// For returns the scenario without the kinds whose filter values come from a listing that is empty in d. left
-// describes the kinds that it removed.
+// For returns the scenario without the kinds whose filter values come from a listing that is empty in d. The
+// result left describes the kinds that it removed.
 func (s *Scenario) For(d *Directory) (_ *Scenario, left []string) {
 	of := *s
 	of.Mix = nil

@@ -145,7 +145,7 @@ type prepared struct {
 	method, path []byte // path ends with the HTTP version
 	fields       []byte // header fields
 	end          []byte // the empty line and the body
-	host, key    bool   // whether fields contains a Host or an X-Api-Key
+	host, key    bool   // whether the header fields contain a Host or an X-Api-Key
 	ask          check.Ask
 	class        int
 }
@@ -187,8 +187,8 @@ func prepare(t *Target, class int) prepared {
 	return p
 }
 
-// AddHeader adds the header fields that the target does not have already. The keys of fields are canonical
-// names, and its values have the form "Name: value".
+// AddHeader adds the header fields that the target does not have already. The keys of the parameter fields
+// are canonical names, and the values have the form "Name: value".
 func (t *Target) AddHeader(fields map[string]string) {
 	missing := maps.Clone(fields)
 	for _, h := range t.Header {

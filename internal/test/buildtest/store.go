@@ -120,7 +120,7 @@ func ChangeRecord(t *testing.T, s artifacts.Reader) *artifacts.Change {
 // All selects every key; see Clone.
 func All(artifacts.Key) bool { return true }
 
-// Clone copies the objects that keep selects to a new store.
+// Clone copies the objects for which the function keep returns true to a new store.
 func Clone(t *testing.T, s artifacts.Store, keep func(key artifacts.Key) bool) *memstore.Store {
 	t.Helper()
 	out := memstore.New()
@@ -128,7 +128,7 @@ func Clone(t *testing.T, s artifacts.Store, keep func(key artifacts.Key) bool) *
 	return out
 }
 
-// CopyTo copies the objects that keep selects to an empty store.
+// CopyTo copies the objects for which the function keep returns true to an empty store.
 func CopyTo(t *testing.T, out, s artifacts.Store, keep func(key artifacts.Key) bool) {
 	t.Helper()
 	err := s.List(t.Context(), "", func(i artifacts.Info) error {
@@ -200,8 +200,8 @@ func EveryStore(t *testing.T, f func(t *testing.T, open func(t *testing.T) artif
 	})
 }
 
-// Fault describes the first failing call of an operation, which gets Decision. All later calls get
-// Then.
+// Fault describes the first failing call of an operation. Decision is what happens to that call, and
+// Then is what happens to all later calls.
 type Fault struct {
 	Kind           faultstore.Kind
 	Decision, Then faultstore.Decision

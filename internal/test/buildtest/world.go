@@ -27,7 +27,7 @@ type World struct {
 	At     time.Time
 	// Broken is the number of invalid rows to add to assets.ndjson.
 	Broken int
-	// Factor multiplies the prices of the first Movers assets.
+	// Factor multiplies the prices of the first assets, and Movers is the number of these assets.
 	Movers, Factor int
 }
 

@@ -217,8 +217,8 @@ func lock(path string) (*os.File, string, error) {
 	return nil, string(text), errors.Join(err, f.Close())
 }
 
-// elsewhere reports which run holds the folder. If that run has the same source, it is not an
-// error.
+// elsewhere reports which run holds the folder. It returns nil if that run is ready and has the same
+// source.
 func (c *cli) elsewhere(running string) error {
 	board, source, ready := strings.Cut(running, " ")
 	switch {

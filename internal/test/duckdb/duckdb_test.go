@@ -1,4 +1,4 @@
-// Package duckdb reads the files of edges with DuckDB, as people who analyse them do. It is a
+// Package duckdb reads the files of edges with DuckDB, as people who analyze them do. It is a
 // separate module, because DuckDB comes as a C++ library.
 package duckdb
 

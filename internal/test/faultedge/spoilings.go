@@ -162,8 +162,8 @@ func header(change func(r *http.Request, h http.Header)) Spoiling {
 	}
 }
 
-// body returns a spoiling that changes the body of each success. It requests answers without a
-// content coding.
+// body returns a spoiling that changes the body of each successful answer. It requests answers
+// without a content coding.
 func body(change func(r *http.Request, b string) string) Spoiling {
 	return func(e *Edge, r *http.Request) *Answer {
 		r.Header.Del("Accept-Encoding")

@@ -84,7 +84,7 @@ func coinQuestions(s *model.Snapshot, paths []coinPath) *rapid.Generator[string]
 		}
 		var pairs []string
 		for _, name := range strings.Fields(path.reads + " ids names symbols vs_currency x_cg_demo_api_key interval") {
-			left := 50 // in percent
+			left := 50 // percent chance that the request leaves the parameter out
 			if strings.Contains(path.needs, name) {
 				left = 3
 			} else if !strings.Contains(path.reads, name) {

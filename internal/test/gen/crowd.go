@@ -34,7 +34,7 @@ func (c *crowd) move(d draw) {
 		return
 	}
 	forever := rand.New(rand.NewPCG(c.seed, 1)) // decides the permanent properties of an asset
-	// decides its figures, and whether it is present
+	// decides an asset's figures, and whether the asset is present
 	now := rand.New(rand.NewPCG(c.seed, rapid.Uint64().Draw(d.t, "")))
 	symbols := []string{"CROWD", "crowd", "cro\u017fd", "DUP", "dup", "SOLO"} // each shared by hundreds of assets
 	amounts := func() string {

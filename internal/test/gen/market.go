@@ -115,7 +115,7 @@ type thing struct {
 	supplies           [3]string
 	platforms          []member
 
-	// The following fields are for categories and chains; native only for chains.
+	// The following fields are only for categories and chains. The field native is only for chains.
 	status, native string
 	members        []string
 }
@@ -152,7 +152,7 @@ func (m *market) newThing(d draw, collection string) *thing {
 	return t
 }
 
-// id returns an id for the feed to give, or 0.
+// id returns an id that the feed gives a row, or 0 if it gives none.
 func (m *market) id(d draw, collection string) int64 {
 	mode := m.given[collection]
 	if mode == 0 || mode == 1 && !d.chance(50) {

@@ -119,8 +119,9 @@ var times = []string{
 	"2025-06-01T12:00:00Z ", "9999-12-31T23:59:59Z",
 }
 
-// Spoilt generates JSON values that most fields cannot use: values of wrong types, too large, too
-// long or too many; texts with invisible characters; or a contract address that other assets claim.
+// Spoilt generates JSON values that most fields cannot use: values that have a wrong type or are too
+// large or too long, lists with too many elements, texts with invisible characters, or a contract
+// address that other assets claim.
 func Spoilt() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		d := draw{t}

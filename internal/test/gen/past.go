@@ -15,7 +15,7 @@ func Pasts(moments int) *rapid.Generator[History] {
 	return rapid.Custom(func(t *rapid.T) History {
 		d := draw{t}
 		const assets = 12
-		var restless [assets]int // how often each asset has a price, in percent of moments
+		var restless [assets]int // percent chance, at each moment, that an asset without a price gets one
 		var away [assets]bool    // whether the asset is not in the directory
 		for i := range assets {
 			restless[i] = []int{3, 10, 30, 60}[i%4]

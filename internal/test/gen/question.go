@@ -20,8 +20,9 @@ var endpoints = []string{
 // maxQuery keeps requests within the maximum of 32 KiB.
 const maxQuery = 31 << 10
 
-// Questions generates valid and invalid requests to a service in the state of w. Pins name retained
-// snapshots, deleted ones and nonsense, but no future snapshot, because an edge would wait for it.
+// Questions generates valid and invalid requests to a service in the state of w. The
+// requests' pins are the times of retained or deleted snapshots, or nonsense. They are never the time of a
+// future snapshot, because an edge would wait for it.
 func Questions(w *model.World) *rapid.Generator[model.Question] {
 	return rapid.Custom(func(t *rapid.T) model.Question {
 		d := draw{t}

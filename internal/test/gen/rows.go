@@ -12,9 +12,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// PastRows generates rows for an import into a store that has built the feeds in seen. They are the
-// rows of the feeds in others, and made-up rows at or near the times of all these feeds, in any
-// order. Some keys do not belong to any asset.
+// PastRows generates rows for an import into a store that has built the feeds in the parameter seen.
+// They are the rows of the feeds in the parameter others, and made-up rows at or near the times of
+// the feeds in both, in any order. Some keys do not belong to any asset.
 func PastRows(others, seen []Moment) *rapid.Generator[[]model.PastRow] {
 	return rapid.Custom(func(t *rapid.T) (rows []model.PastRow) {
 		d := draw{t}

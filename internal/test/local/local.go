@@ -110,10 +110,10 @@ var Year = []time.Duration{
 
 const day = 24 * time.Hour
 
-// BuildPast builds the past of a simulated market into an empty store: snapshots at the given
-// distances before end, oldest first, or everything that a store keeps of a year if before is nil.
-// For any other source it builds one snapshot. It does nothing if the store has a snapshot, because
-// the builder refuses older ones.
+// BuildPast builds the past of a simulated market into an empty store. The parameter before lists the
+// ages of the snapshots, oldest first, counted back from the parameter end. If before is nil,
+// BuildPast builds everything that a store keeps of a year. For any other source it builds one
+// snapshot. It does nothing if the store has a snapshot, because the builder refuses older ones.
 func (m *Machine) BuildPast(ctx context.Context, source string, end time.Time, before []time.Duration) error {
 	if built, err := m.built(ctx); built || err != nil {
 		return err
@@ -261,7 +261,7 @@ func Get(ctx context.Context, url string) ([]byte, error) {
 	return body, err
 }
 
-// AwaitListener waits in the same way until p accepts connections at addr.
+// AwaitListener waits, in the same way as Await, until p accepts connections at addr.
 func AwaitListener(ctx context.Context, addr string, p *Program) error {
 	return p.await(ctx, addr, 5*time.Millisecond, func(ctx context.Context) bool {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)

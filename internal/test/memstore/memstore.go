@@ -41,8 +41,8 @@ func New() *Store {
 	}
 }
 
-// SetClock sets the clock that Now returns and that gives objects their modification times from
-// then on.
+// SetClock replaces the clock. From then on, Now and the modification times of objects use the new
+// one.
 func (s *Store) SetClock(now func() time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

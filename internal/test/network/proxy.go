@@ -35,14 +35,14 @@ var (
 
 // Faults lists all faults.
 var Faults = []Fault{
-	{"latency", false, "latency", `{"latency":150,"jitter":100}`}, // affects all data, in milliseconds
-	// affects each connection, in KB per second
+	{"latency", false, "latency", `{"latency":150,"jitter":100}`}, // delays all data; the values are in milliseconds
+	// limits each connection to a rate in KB per second
 	{"bandwidth", false, "bandwidth", `{"rate":200}`},
 	// sends a few bytes at a time, with pauses between them
 	{"slices", false, "slicer", `{"average_size":500,"size_variation":400,"delay":50}`},
 	// ends connections with RST instead of an answer
 	{"reset", true, "reset_peer", `{"timeout":5}`},
-	{"truncation", true, "limit_data", `{"bytes":1500}`}, // affects each connection
+	{"truncation", true, "limit_data", `{"bytes":1500}`}, // closes each connection after 1,500 bytes
 	// sends nothing for 100 milliseconds and then ends the connection
 	{"cut-off", true, "timeout", `{"timeout":100}`},
 	BlackHole, Down,
@@ -135,7 +135,7 @@ func (p *Proxy) set(toxic string, up bool) error {
 func (p *Proxy) Close() error { return p.set("", false) }
 
 // Front returns a handler that forwards requests to the server at the URL upstream, except those
-// that spoil answers itself. Forwarded requests keep their Host, which signatures cover.
+// that the function spoil answers itself. Forwarded requests keep their Host, which signatures cover.
 func Front(upstream string, spoil func(w http.ResponseWriter, r *http.Request) (done bool)) (http.Handler, error) {
 	u, err := url.Parse(upstream)
 	if err != nil {

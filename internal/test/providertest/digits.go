@@ -15,9 +15,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Digits generates quotes with arbitrary numbers or without them, and checks that the feed's row
-// has every digit that the provider sent. Package source tests how these are parsed. quote
-// returns a market with only this quote.
+// Digits generates quotes with arbitrary or missing numbers, and checks that the feed's row has every
+// digit that the provider sent. Package source tests how numbers are parsed. The function quote must
+// return a market with only the given quote.
 func Digits(t *testing.T, quote func(price, marketCap, volume string) provider.Market) {
 	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -48,9 +48,9 @@ func Digits(t *testing.T, quote func(price, marketCap, volume string) provider.M
 	})
 }
 
-// FuzzRows calls check with the answers of the sample, in which valid fuzz input replaces one
-// answer. Valid input is a JSON array, or an object for the last file. files are the names of the
-// sample's files without .json, and odd are additional seeds.
+// FuzzRows calls the function check with the answers of the sample, in which valid fuzz input
+// replaces one answer. Valid input is a JSON array, or an object for the last file. The parameter
+// files holds the names of the sample's files without .json, and odd holds additional seeds.
 func FuzzRows(f *testing.F, files, odd []string, check func(t *testing.T, answers [][]byte)) {
 	var sample [][]byte
 	for i, name := range files {

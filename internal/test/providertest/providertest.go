@@ -164,8 +164,9 @@ func (p *Provider) Serve(t testing.TB) string {
 // testing/synctest bubble waits in virtual time.
 func (p *Provider) Transport() http.RoundTripper { return network.Transport{Handler: p} }
 
-// Open opens a source in an environment with vars. The source has no quota unless rest has one.
-// If a transport is given, the source uses it instead of the network and does not log.
+// Open opens a source in an environment with the variables vars. The source has no quota unless the
+// parameter rest contains one. If a transport is given, the source uses it instead of the network and
+// does not log.
 func Open(
 	t testing.TB, open func(string, provider.Env) (*provider.Source, error), transport http.RoundTripper, rest string,
 	vars ...string,
@@ -182,9 +183,9 @@ func Open(
 	return must.Get(open(rest, env))(t)
 }
 
-// Options opens a source by name with each of the options. The value of an option is part of the
-// expected error, or "" if there must be none; the source must then have the name by which it was
-// opened.
+// Options opens a source by name with each of the options. The parameter options maps each option, such as
+// quota=5, to a part of the expected error, or to "" if opening must succeed. In the latter case, the
+// source must have the name by which it was opened.
 func Options(t *testing.T, name string, open func(string, provider.Env) (*provider.Source, error),
 	options map[string]string, vars ...string) {
 	opener := map[string]source.Opener{name: Env(t, vars...).Opener(open)}
@@ -201,7 +202,8 @@ func Options(t *testing.T, name string, open func(string, provider.Env) (*provid
 	}
 }
 
-// Env returns an environment without a key. It logs to the test.
+// Env returns an environment with only the variables vars, each in the form NAME=value. It logs to
+// the test.
 func Env(t testing.TB, vars ...string) provider.Env {
 	return provider.Env{Log: log(t), Getenv: func(name string) string {
 		for _, v := range vars {
@@ -226,7 +228,7 @@ func (w testWriter) Write(b []byte) (int, error) {
 }
 
 // Recorded returns the folder with recorded answers of the real providers, which is outside of the
-// project because the licence of most of them does not allow copies here. The path is relative to a
+// project because the license of most of them does not allow copies here. The path is relative to a
 // package four levels down. The test is skipped if the folder does not exist.
 func Recorded(t testing.TB, path string) string {
 	t.Helper()

@@ -9,7 +9,7 @@ import (
 // table holds the requests of one area.
 type table struct {
 	area, rule string
-	taken      []entry // answered, as is the request after it; 200 by default
+	taken      []entry // answered, and so is the request after it; 200 by default
 	last       []entry // answered, after which the connection is closed
 	refused    []entry // invalid requests: 400 by default, and the connection is closed
 	late       []entry // never completed: 408, and the connection is closed
@@ -345,9 +345,9 @@ func pipelines() []Case {
 		},
 	}
 	var cases []Case
-	// pipeline adds a case of n requests. The first one is of the kind at index from, and the
-	// following kinds take turns. If breaks is the index of a request, end replaces it and ends the
-	// connection.
+	// pipeline adds a case of n requests. The parameter from is the index of the first request's kind;
+	// the following kinds take turns. If breaks is the index of a request, the request in the parameter
+	// end replaces it, and the connection ends there.
 	pipeline := func(name string, n, from, breaks int, end one) {
 		c := Case{Name: "pipelines/" + name}
 		for i := range n {

@@ -44,8 +44,8 @@ type usage struct {
 	resident    []float64 // bytes
 }
 
-// over formats up to ten of the given numbers of bytes in MiB. They are evenly spaced and include
-// the last one.
+// over formats up to ten of the given sizes, which are in bytes, as MiB. The ten are evenly spaced and
+// include the last size.
 func over(bytes []float64) string {
 	var b strings.Builder
 	n := min(10, len(bytes))

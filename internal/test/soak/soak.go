@@ -57,8 +57,8 @@ type soak struct {
 
 	// building is locked during builds, and during faults that no builder may see.
 	building sync.Mutex
-	at       time.Time // time of the newest snapshot whose build has begun; guarded by building
-	leaves   []string  // leaves of the log, by sequence; guarded by building
+	at       time.Time // time of the newest snapshot whose build has begun; guarded by the mutex building
+	leaves   []string  // leaves of the log, by sequence; guarded by the mutex building
 
 	checkers  []*check.Checker     // check the edges' answers
 	mu        sync.Mutex           // guards the following fields, except quiet
@@ -66,7 +66,7 @@ type soak struct {
 	withdrawn map[string]int       // number of the rollback that withdrew each snapshot, from 1
 	rollbacks int
 
-	quiet atomic.Int64 // Unix time in nanoseconds when the edges had recovered; 0 while there may be faults
+	quiet atomic.Int64 // when the edges had recovered, as Unix time in nanoseconds; 0 while there may be faults
 }
 
 // node is an edge.
@@ -172,7 +172,7 @@ func (s *soak) kill(n *node) {
 }
 
 // build runs a builder that publishes the next snapshot. If killAfter is not zero, build kills the
-// builder after that time. The caller must hold building unless nothing else runs yet.
+// builder after that time. The caller must hold the mutex building unless nothing else runs yet.
 func (s *soak) build(ctx context.Context, killAfter time.Duration) (err error) {
 	s.at = s.at.Add(artifacts.Step)
 	p, err := s.machine.Start("builder", "builder", "build", "--source",
@@ -412,8 +412,8 @@ func (s *soak) run(ctx context.Context) error {
 	return s.compareUsage(ctx)
 }
 
-// round causes a few faults at the same time, and then ends them. kills says whether it may kill
-// edges.
+// round causes a few faults at the same time, and then ends them. The parameter kills says whether
+// the round may kill edges.
 func (s *soak) round(ctx context.Context, random *rand.Rand, kills bool) error {
 	r := &round{soak: s, random: random}
 	defer r.release()
@@ -462,7 +462,7 @@ func (s *soak) round(ctx context.Context, random *rand.Rand, kills bool) error {
 type round struct {
 	*soak
 	random *rand.Rand
-	holds  bool // whether the round has locked building
+	holds  bool // whether the round has locked the mutex building
 }
 
 func (r *round) release() {

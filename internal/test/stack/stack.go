@@ -27,12 +27,12 @@ var errNoHAProxy = errors.New("haproxy is not on the path: apt-get install hapro
 // keyRate is both the rate and the burst of the API key. It is more than one machine can send.
 const keyRate = "1000000"
 
-// config tells start what to start.
+// config is the configuration of the function start.
 type config struct {
 	bin, data string
 	source    string
-	// A store without a snapshot gets snapshots at the time newest and at these distances before
-	// it.
+	// If the store has no snapshot, it gets one for each age in the field past, counted back from the
+	// time in the field newest.
 	newest   time.Time
 	past     []time.Duration
 	balanced bool // whether HAProxy runs in front

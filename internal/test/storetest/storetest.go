@@ -139,8 +139,8 @@ func putOther(t *testing.T, ctx context.Context, s artifacts.Store) {
 	wantObject(t, ctx, s, k("objects/ab/empty"), nil)
 }
 
-// putOverDamage: Put replaces an object that does not match its key only with the one that matches.
-// Here, Swap causes the damage.
+// putOverDamage: if an object does not match its key, Put replaces it, but only with the object that
+// matches. Here, Swap causes the damage.
 func putOverDamage(t *testing.T, ctx context.Context, s artifacts.Store) {
 	data := pattern(1, 10_000)
 	d := artifacts.Sum(data)
@@ -455,7 +455,7 @@ func clock(t *testing.T, ctx context.Context, s artifacts.Store) {
 			t.Errorf("%s was written between %v and %v by the store's clock, Modified says %v", key, before, after, m)
 		}
 	}
-	wantKeys(t, ctx, s, "", "current", "objects/ab/cd") // Now leaves no objects behind.
+	wantKeys(t, ctx, s, "", "current", "objects/ab/cd") // The calls to Now left no objects behind.
 }
 
 const workers = 8
@@ -634,7 +634,7 @@ func scribble(b []byte) {
 	}
 }
 
-// sentinel returns the sentinel error of package artifacts that err is, or nil.
+// sentinel returns the sentinel error of package artifacts that err matches, or nil if there is none.
 func sentinel(err error) error {
 	for _, s := range []error{
 		artifacts.ErrNotFound, artifacts.ErrConflict, artifacts.ErrNotModified, artifacts.ErrTooLarge} {
@@ -645,7 +645,7 @@ func sentinel(err error) error {
 	return nil
 }
 
-// wantErr checks that err is want and no other sentinel error of package artifacts.
+// wantErr checks that err matches want, and no other sentinel error of package artifacts.
 func wantErr(t *testing.T, what string, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {

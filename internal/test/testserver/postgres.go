@@ -17,12 +17,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// requirePostgresEnv is the RequireEnv of PostgreSQL.
+// requirePostgresEnv is like RequireEnv, but for PostgreSQL.
 const requirePostgresEnv = "MARKETDATA_REQUIRE_POSTGRES"
 
-// Postgres starts a PostgreSQL server, which stops at the end of the test. It returns its address,
-// postgres://USER@HOST:PORT/DATABASE without a query, and the user's password. It uses the
-// PostgreSQL that is installed on the machine.
+// Postgres starts a PostgreSQL server, which stops at the end of the test. It uses the PostgreSQL that
+// is installed on the machine. It returns the server's address, postgres://USER@HOST:PORT/DATABASE
+// without a query, and the user's password.
 func Postgres(t testing.TB) (address, password string) {
 	t.Helper()
 	password = rand.Text()

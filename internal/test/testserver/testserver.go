@@ -136,7 +136,7 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// URL returns the URL, for the stores package, of the part of the bucket below prefix.
+// URL returns the URL of the part of the bucket below prefix, in the form that package stores reads.
 func (s *Server) URL(prefix string) string {
 	return fmt.Sprintf("s3://%s/%s?endpoint=%s&region=%s", Bucket, prefix, s.Endpoint, Region)
 }

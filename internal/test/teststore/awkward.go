@@ -17,7 +17,7 @@ func Awkward(n int, seed uint64) Moments {
 }
 
 // PublishAwkward publishes one snapshot of an Awkward market of n assets for each seed: the first
-// at time at, the others at intervals of ten minutes. If the store is empty, it also gets a history
+// at the given time, the others at intervals of ten minutes. If the store is empty, it also gets a history
 // in which prices change. It returns the last snapshot.
 func PublishAwkward(tb testing.TB, store artifacts.Store, n int, at time.Time, seeds ...uint64) (last *Published) {
 	tb.Helper()

@@ -127,10 +127,10 @@ func quoted(text string) []byte {
 	return b
 }
 
-// History gives a year of history before the store's first snapshot to up to n assets, those at
-// even indexes that have a price. It makes them the largest assets, and returns f. The history also
-// contains two assets that f does not have. Some prices are missing, and one asset in nine has
-// points only in the last hours.
+// History gives up to n assets a year of history before the store's first snapshot: the assets at even
+// indexes that have a price. It makes them the largest assets, and returns f. The history also contains
+// two assets that f does not have. Some prices are missing, and one asset in nine has points only in
+// the last hours.
 func (f *Feed) History(n int) *Feed {
 	f.history, f.past = 0, []Asset{{ID: 2}, {ID: 1 << 40}}
 	for i := 0; i < min(2*n, len(f.Assets)); i += 2 {
@@ -146,7 +146,7 @@ func (f *Feed) History(n int) *Feed {
 	return f
 }
 
-// past returns feeds that contain assets, at many times in the year before at.
+// past returns feeds that contain the given assets, at many times in the year before the given time.
 func past(assets []Asset, at time.Time) (feeds []builder.PastFeed) {
 	chance := func(seed, t uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, t)) }
 	times := map[time.Time]bool{}

@@ -1,5 +1,5 @@
 // Package teststore makes stores for tests. The real builder publishes made-up markets into them. A
-// test that needs a store that no builder would make must edit one of them.
+// test that needs a store that no builder would make must edit a store from this package.
 package teststore
 
 import (
@@ -181,7 +181,7 @@ func PublishAll(tb testing.TB, store artifacts.Store, rows func(at time.Time) ma
 }
 
 // Simulate publishes a simulated market at the last of the given times, with the others as its
-// past. what is the part of the source after "sim:".
+// past. The parameter what is the part of the source after "sim:".
 func Simulate(tb testing.TB, store artifacts.Store, what string, times ...time.Time) {
 	tb.Helper()
 	ctx := context.Background()
