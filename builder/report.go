@@ -23,8 +23,8 @@ type Report struct {
 	// log.
 	LogError string `json:"log_error,omitempty"`
 	Database string `json:"database"`
-	// Counts are the numbers of accepted rows by collection. Rejected are the numbers of rejected
-	// rows by file.
+	// Counts has the number of accepted rows of each collection, and Rejected the number of rejected
+	// rows of each file.
 	Counts   map[string]int `json:"counts"`
 	Rejected map[string]int `json:"rejected"`
 	// Rejections are the first rejected rows, with their reasons.

@@ -127,7 +127,7 @@ func (b *Builder) remember(ctx context.Context, root *ledger.Root, times []time.
 	return nil
 }
 
-// upTo returns the number of times that precede the first one for which fits returns true.
+// upTo returns how many of the given times precede the first one for which fits returns true.
 func upTo(times []time.Time, fits func(time.Time) bool) int {
 	if i := slices.IndexFunc(times, fits); i >= 0 {
 		return i

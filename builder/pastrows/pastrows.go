@@ -249,7 +249,7 @@ func (r *Rows) problem(at Place, reason string) {
 	}
 }
 
-// The fields of a row, named by column or member.
+// The fields of a row, which are columns of a table or members of an object.
 const (
 	fieldKey = iota
 	fieldTime

@@ -71,9 +71,9 @@ func ReadHeadSince(ctx context.Context, r artifacts.ObjectReader, seen Seen) (*H
 	}
 }
 
-// ReadPointer reads and parses the pointer. It returns the pointer's version, too. The error is or
-// wraps either the store's error, which is artifacts.ErrNotFound if there is no pointer, or the
-// error from artifacts.ParsePointer.
+// ReadPointer reads and parses the pointer. It returns the pointer's version, too. An error comes
+// from the store (artifacts.ErrNotFound if there is no pointer) or from artifacts.ParsePointer, and
+// may be wrapped.
 func ReadPointer(ctx context.Context, r artifacts.ObjectReader) (*artifacts.Pointer, artifacts.Version, error) {
 	b, version, err := r.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
 	if err != nil {

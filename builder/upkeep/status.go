@@ -64,11 +64,11 @@ type SnapshotStatus struct {
 	Published  bool      `json:"published"`
 	// Sequence is the published snapshot's sequence. It is zero for other snapshots.
 	Sequence uint64 `json:"sequence,omitempty"`
-	// DataAges are the ages, in seconds, of the newest row in each part of a live source. Only the
-	// published snapshot has them.
+	// DataAges maps each part of a live source to the age of its newest row, in seconds. Only the
+	// published snapshot has it.
 	DataAges map[string]int64 `json:"data_age_seconds,omitempty"`
 	Manifest artifacts.Digest `json:"manifest"`
-	// Counts are the numbers of accepted rows by collection. It is nil if the manifest cannot be
+	// Counts has the number of accepted rows of each collection. It is nil if the manifest cannot be
 	// read.
 	Counts map[string]int `json:"counts"`
 	// Objects and Bytes count the objects of the snapshot's views, including shared ones. Missing

@@ -171,8 +171,8 @@ type market struct {
 
 	// markets are the rows of all pages of /coins/markets, with each coin once.
 	markets, coins, exchanges, categories, platforms, rates []provider.Row
-	// members are the answers to /coins/markets?category=ID, and details the answers to
-	// /coins/{id}, by id.
+	// members has the answers to /coins/markets?category=ID, and details has the answers to
+	// /coins/{id}, both by id.
 	members, details map[string]*provider.Answer
 }
 

@@ -105,7 +105,7 @@ type market struct {
 	wanted int // number of coins with quotes; 0 means all
 
 	listings, active, inactive, exchanges, categories []provider.Row
-	// members are the answers to /category, by the category's id.
+	// members has the answers to /category, by the category's id.
 	members map[string]*provider.Answer
 	// infos and exchangeInfos have the info of individual coins and exchanges, by id.
 	infos, exchangeInfos map[string]provider.Fields

@@ -106,8 +106,8 @@ func Open(rest string, env provider.Env) (*provider.Source, error) {
 // market holds the provider's answers in their original form.
 type market struct {
 	tickers, coins, tags, exchanges, platforms []provider.Row
-	// contracts are the answers to /contracts/{platform}, and details the answers to /coins/{id},
-	// by id.
+	// contracts has the answers to /contracts/{platform}, and details has the answers to
+	// /coins/{id}, both by id.
 	contracts, details map[string]*provider.Answer
 }
 

@@ -248,7 +248,7 @@ func (q *quota) note(back int, sizes map[string]int) error {
 	})
 }
 
-// call is the information about a request that the quota needs.
+// call has the information that the quota needs about a request.
 type call struct {
 	cost  int // maximum number of calls; zero means one
 	value Value
