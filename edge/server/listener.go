@@ -14,14 +14,14 @@ import (
 )
 
 // maxRefusing bounds the connections that are being refused with an answer. Further connections are closed
-// without one.
+// without an answer.
 const maxRefusing = 64
 
 // listener admits a bounded number of connections in total and from one address.
 type listener struct {
 	lns                      []net.Listener
 	readTimeout, idleTimeout time.Duration
-	slack                    time.Duration // how much earlier than necessary a deadline may be
+	slack                    time.Duration // a deadline that is too early by less than this is kept
 	allowOrigin              []byte
 	proxies                  []netip.Prefix // proxies that send a PROXY protocol header
 	trusted                  []netip.Prefix // proxies whose X-Forwarded-For is trusted

@@ -10,9 +10,9 @@ import (
 // a prefix of that size.
 const networkBits = 48
 
-// owners counts connections by owner. If there are too many connections, the owner with the most loses its
-// newest one. So nobody can take a connection away from an owner that has fewer. The listener's mutex guards
-// the struct.
+// owners counts connections by owner. If there are too many connections, the owner with the most
+// connections loses its newest one. So nobody can take a connection away from an owner that has fewer. The
+// listener's mutex guards the struct.
 type owners struct {
 	maxAll, maxOne int
 	open           int

@@ -255,8 +255,8 @@ const (
 	needAll
 )
 
-// Trimmed returns the size to which a trim reduces a disk copy that exceeds bound. The result is less than
-// bound, because each trim visits all files and should therefore be rare.
+// Trimmed returns the size to which a trim reduces a disk copy that exceeds the given bound. The result is less
+// than the bound, because each trim visits all files and should therefore be rare.
 func Trimmed(bound int64) int64 { return bound - bound/16 }
 
 // trim reduces the disk copy to its bound by removing files whose class is not above the parameter most, and

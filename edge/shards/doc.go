@@ -14,7 +14,7 @@
 // The cache checks the SHA-256 of an object when it receives the object from the store, and once per process
 // when it finds the object on disk. After that each read of a shard checks its frame: the lengths in the
 // index, zstd's checksum, and the structure of the shard (artifacts.ParseEntry). If a check fails, the cache
-// discards the data and fetches the object again once.
+// discards the data and tries once to fetch the object again.
 //
 // # Who waits for whom
 //

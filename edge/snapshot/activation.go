@@ -19,9 +19,9 @@ type arrival struct {
 
 // Swap describes how a snapshot became current.
 type Swap struct {
-	// Lag is the time from the snapshot's activation time, or else from the pointer's publication, until it
-	// became current, by the clocks of the builder and the edge. Work is the time from when this edge first
-	// saw the pointer until the snapshot was fetched and warmed.
+	// Lag is the time until the snapshot became current, from its activation time or, if it has none, from
+	// the pointer's publication. It is measured by the clocks of the builder and the edge. Work is the time
+	// from when this edge first saw the pointer until the snapshot was fetched and warmed.
 	Lag, Work time.Duration
 	// Timed means that the pointer sets an activation time, and that this edge saw it before that time. The
 	// first snapshot is never timed.

@@ -101,9 +101,9 @@ func (s *Snapshot) MomentAt(t time.Time) (m Moment, ok bool) {
 }
 
 // PriceAt returns the latest kept snapshot at or before t (INTERFACE.md, "Prices at a time"). The kept
-// snapshots are all snapshots of the last 48 hours, before that the first of each hour for 90 days, and
-// before that the first of each day. ok is false if there is no such snapshot, or if it is more than its
-// interval plus ten minutes before t.
+// snapshots are all snapshots of the last 48 hours, the first of each hour of the last 90 days, and the first
+// of each day. ok is false if there is no such snapshot, or if it precedes t by more than its interval plus ten
+// minutes.
 func (s *Snapshot) PriceAt(t time.Time) (m Moment, ok bool) {
 	for i := range artifacts.PastIntervals {
 		p := &artifacts.PastIntervals[i]

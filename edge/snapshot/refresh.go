@@ -223,8 +223,8 @@ func (r *Refresher) backOff() *backoff.ExponentialBackOff {
 	return b
 }
 
-// changeEach is the number of polls of the pointer for each poll of the change record, unless the pointer
-// changes. By default, this is one poll per minute. A builder writes the record every five minutes.
+// changeEach is how many polls of the pointer there are for each poll of the change record, as long as the
+// pointer does not change. By default, this is one poll per minute. A builder writes the record every five minutes.
 const changeEach = 30
 
 // poll processes an answer for the pointer and then, if it is due, reads the change record. That read may be

@@ -294,8 +294,8 @@ func (v *View) Keep(n int, s *artifacts.Shard) {
 	v.cache.Keep(v.objects[n/v.perObject], n%v.perObject, s)
 }
 
-// FindBound returns the first row whose key is at or after key, and the number of its run, or Rows and Runs
-// if there is none. The view must have keys.
+// FindBound returns the first row whose key is at or after the given key, and the number of its run, or Rows
+// and Runs if there is none. The view must have keys.
 func (v *View) FindBound(key []byte, b *Budget) (row, run int, err error) {
 	n, err := v.FindKey(key, b)
 	if err != nil || n < 0 {

@@ -25,8 +25,8 @@ var (
 	ErrUnknown = errors.New("the store has not answered yet")
 )
 
-// pinAhead is how far a pin may be ahead of the later of the clock and the newest snapshot. It is one step
-// plus two minutes for clocks that disagree.
+// pinAhead is how far a pin may be ahead of the clock or the newest snapshot, whichever is later. It is one
+// step plus two minutes for clocks that disagree.
 const pinAhead = 12 * time.Minute
 
 // Facts contains the properties of a snapshot that a Timeline needs. The owner's snapshot type embeds Facts.
@@ -38,7 +38,7 @@ type Facts struct {
 	Manifest artifacts.Digest
 	// Retained lists the earlier snapshots that may be pinned, newest first.
 	Retained []artifacts.Retained
-	// Withdrawn lists the withdrawn times. A restore withdraws all times through WithdrawnThrough.
+	// Withdrawn lists the withdrawn times. A restore withdraws all times up to and including WithdrawnThrough.
 	Withdrawn        []time.Time
 	WithdrawnThrough time.Time
 }
@@ -234,7 +234,7 @@ type Change[S Snapshot] struct {
 }
 
 // Advance makes the next snapshot current if it or a later one is due, and reports whether it did. The caller
-// must repeat it until it returns false.
+// must repeat the call until Advance returns false.
 func (t *Timeline[S]) Advance(now time.Time) (c Change[S], ok bool) {
 	due := func(w waiting[S]) bool { return !w.due.After(now) }
 	if !slices.ContainsFunc(t.waiting, due) {

@@ -224,7 +224,7 @@ func mustWrite(w io.WriteCloser, body []byte) {
 }
 
 // bundle returns the script of Scalar. It is embedded with brotli compression, and decompressed for clients
-// that do not accept brotli. Browsers accept it only over secure connections.
+// that do not accept brotli. Browsers accept brotli only over secure connections.
 func bundle() (server.StaticFile, error) {
 	packed, err := files.ReadFile("scalar/standalone.js.br")
 	if err != nil {

@@ -220,8 +220,8 @@ func (s *Snapshot) record(before *Snapshot, known map[string]map[string]int64) {
 	s.Changes = held
 }
 
-// differ returns the changes since the earlier snapshot. It also repeats the items in touched,
-// whose changes were withdrawn.
+// differ returns the changes since the earlier snapshot. It also repeats the items in the list
+// touched, whose changes were withdrawn.
 func (s *Snapshot) differ(before *Snapshot, touched []Changed, known map[string]map[string]int64) (all []Changed) {
 	had := map[listedKey]bool{} // items that had an id in the preceding snapshot
 	for collection, ids := range known {
@@ -273,7 +273,7 @@ func (s *Snapshot) differ(before *Snapshot, touched []Changed, known map[string]
 }
 
 // fieldsOf returns the fields that differ, and the fields that changed in withdrawn snapshots.
-// The old value of the latter is the newest value that differs from the present one.
+// For the latter, the old value is the newest one that differs from the present value.
 func fieldsOf(old, now Listed, again []Changed) (all []ChangedField) {
 	for _, name := range changedFields {
 		f, differs := ChangedField{Name: name}, old[name] != now[name]

@@ -13,7 +13,7 @@ import (
 const csvSuffix = ".csv"
 
 // tables describes the tables (INTERFACE.md, "CSV"). list names the array in an item that yields
-// one row per element. The elements' own columns are time and all columns after it.
+// one row per element. An element fills the column "time" and all columns after it.
 var tables = map[string]struct{ columns, list string }{
 	markets: {columns: "id rank name symbol slug logo price market_cap volume " +
 		"percent_change.1h percent_change.6h percent_change.12h percent_change.24h percent_change.7d " +

@@ -116,8 +116,8 @@ func (i *historyItem) check() error {
 	return nil
 }
 
-// ReadPrices parses a row of history as a store keeps it. times is the number of prices that it
-// must contain. A missing price is nil. The error says what is wrong with the row.
+// ReadPrices parses a row of history as a store keeps it. The parameter times is the number of
+// prices that the row must contain. A missing price is nil. The error says what is wrong with the row.
 func ReadPrices(published []byte, times int) (id int64, prices []*string, err error) {
 	var row struct {
 		ID     int64     `json:"id"`

@@ -350,8 +350,8 @@ func (q *Query) parseFilters(l listing, r *parser) {
 	}
 }
 
-// parsePage parses the paging parameters. Unless sizes are strict, it checks all of them in either
-// paging mode.
+// parsePage parses the paging parameters. Unless the listing is strict, it checks the parameters
+// of both paging modes, whichever mode applies.
 func (q *Query) parsePage(l listing, r *parser) {
 	offsetMode := !r.sent("page") && (r.sent("limit") || r.sent("offset"))
 	size := func(name string) int64 {
