@@ -17,7 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// requirePostgresEnv is like RequireEnv, but for PostgreSQL.
+// requirePostgresEnv has the same purpose as RequireEnv, for tests that need a PostgreSQL server.
 const requirePostgresEnv = "MARKETDATA_REQUIRE_POSTGRES"
 
 // Postgres starts a PostgreSQL server, which stops at the end of the test. It uses the PostgreSQL that
