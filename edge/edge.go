@@ -107,9 +107,9 @@ type Config struct {
 	// lowers MaxConns to what the process's open-file limit allows.
 	Server server.Config
 
-	// DrainWait is how long the edge continues to serve after it was asked to stop, while /readyz answers
-	// 503. An edge that received no request during the last DrainWait does not wait. DrainTimeout bounds the time
-	// from then to the exit (15 s).
+	// DrainWait is how long the edge continues to serve after it was asked to stop, while /readyz answers 503.
+	// An edge that received no request during the last DrainWait does not wait. DrainTimeout bounds the time
+	// from the end of that wait to the exit (15 s).
 	DrainWait, DrainTimeout time.Duration
 
 	// Now is the clock that decides when snapshots become current and which pins are in the future
@@ -133,7 +133,7 @@ type Edge struct {
 	public    *server.Server
 	admin     *admin.Server
 	metrics   *metrics.Metrics
-	listeners []net.Listener // with ReusePort, empty until servePublic opens it
+	listeners []net.Listener // with ReusePort, empty until servePublic opens the public one
 	adminLn   net.Listener
 	folder    *folder
 	began     time.Time
@@ -368,8 +368,8 @@ func (e *Edge) Addr() net.Addr      { return e.listeners[0].Addr() }
 func (e *Edge) AdminAddr() net.Addr { return e.adminLn.Addr() }
 
 // Run serves until ctx is done, and then drains: /readyz answers 503, and the edge continues to serve
-// requests for DrainWait, unless it is idle. After that it closes each connection after its answer, within
-// DrainTimeout. Run then returns nil, or an error if it could not serve. It may be called once.
+// requests for DrainWait, unless it is idle. Then it closes each connection as soon as the current answer is
+// sent, within DrainTimeout. Run then returns nil, or an error if it could not serve. It may be called once.
 func (e *Edge) Run(ctx context.Context) error {
 	// The refresher and the admin listener continue while the edge drains.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))

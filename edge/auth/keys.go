@@ -150,9 +150,8 @@ func (k *Keys) InForce(hash artifacts.Digest, now time.Time) bool {
 	return key != nil && (key.expires.IsZero() || now.Before(key.expires))
 }
 
-// Use puts a set in force instead of the previous one. It ignores revoked keys. A key keeps its bucket if
-// its limit is unchanged. Otherwise its new bucket starts with as many tokens missing as the old bucket
-// lacks.
+// Use puts a set in force instead of the previous one. It ignores revoked keys. A key keeps its bucket if its
+// limit is unchanged. Otherwise it gets a new bucket, which lacks as many tokens as the old one does.
 func (k *Keys) Use(set *artifacts.KeySet, now time.Time) {
 	before := map[string]*Key{}
 	number := uint64(1)

@@ -1,8 +1,8 @@
 // Package coding compresses the bodies of answers with gzip, brotli and zstd.
 //
 // Each coding has one fixed setting, so equal bodies compress to equal bytes on every edge (INTERFACE.md,
-// "Codings"). It is the fastest setting whose output is at most 1.10 times as long as the output of gzip
-// -6. `make bench-edge CODINGS=1` compares the settings.
+// "Codings"). It is the fastest setting whose output is at most 1.10 times as long as that of gzip -6.
+// `make bench-edge CODINGS=1` compares the settings.
 package coding
 
 import (
@@ -16,20 +16,21 @@ import (
 )
 
 // window is the distance over which zstd and brotli find repetitions, in bytes. Nearly every answer is
-// shorter, and neighbouring history items resemble each other.
+// shorter, and neighboring history items resemble each other.
 const window = 128 << 10
 
 // Large is the length in bytes above which brotli and gzip compress a body in portions. After each portion
 // the goroutine sleeps as long as the portion took, since it would otherwise keep a core from serving the
-// network for several milliseconds. zstd takes half as long, and compressing in portions would make its
-// library allocate.
+// network for several milliseconds. zstd compresses every body in one piece, because it takes half as long,
+// and because compressing in portions would make its library allocate.
 const Large = 128 << 10
 
 // portion is the length of one portion in bytes. Compressing it takes a few tenths of a millisecond. gzip collects
 // two portions before it compresses them.
 const portion = 32 << 10
 
-// portions calls code with each portion of a large body in turn. It passes any other body in one piece.
+// portions calls the function code with each portion of a large body in turn. It passes any other body in one
+// piece.
 func portions(body []byte, code func(part []byte, last bool)) {
 	if len(body) > Large {
 		for len(body) > portion {

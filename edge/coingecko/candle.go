@@ -8,7 +8,7 @@ import (
 )
 
 // bar is a candle under construction. Its prices are rounded, and in units of the last decimal place.
-// Rounding keeps the order of prices, so the highest rounded price is the highest price rounded.
+// Rounding preserves the order of prices, so the high of the rounded prices is the same as the rounded high.
 type bar struct {
 	begin                  int64 // the beginning of the interval, or -1 if the bar is empty
 	open, high, low, close uint256.Int

@@ -39,9 +39,9 @@ func (c *composer) window(begin int64) int {
 	return query.MaxWindow
 }
 
-// eachPoint calls do for each requested point of an asset, taken from the finest window that covers the
-// points. If the request has an interval, these are the first point of each hour or day, and the newest
-// point. Daily points, except the newest, are shown at the beginning of their day.
+// eachPoint calls the function do for each requested point of an asset, taken from the finest window that
+// covers the points. If the request has an interval, the requested points are the first one of each hour or
+// day, and the newest one. Daily points, except the newest, are shown at the beginning of their day.
 func (c *composer) eachPoint(id uint64, do func(stand, at int64, price []byte)) {
 	now := c.s.Time.Unix()
 	step := max(c.q.step, 1)
@@ -173,9 +173,9 @@ func (c *composer) worthIs(t time.Time, price []byte) {
 	c.q.mem.worths = append(c.q.mem.worths, w)
 }
 
-// worthAt returns a currency's price at the time of a point. The caller must have called c.past for r. The
-// price is unknown if the currency is neither the dollar nor the price of an asset, because such rates are
-// known only for the current snapshot.
+// worthAt returns a currency's price at the time of a point. The caller must have called c.past for r. At
+// times before the current snapshot, the price is known only for the dollar and for currencies whose rate is
+// the price of an asset.
 func (c *composer) worthAt(r *rate, at int64) number {
 	if r.dollars || at == c.s.Time.Unix() {
 		return r.usd
@@ -207,9 +207,9 @@ func (c *composer) sparkline(id uint64, r *rate) {
 	})
 }
 
-// points calls do for each of an asset's points in a window, if the snapshot has any. With interval=hourly,
-// a window with longer intervals has too few points. In that case, points uses the hourly snapshots of the
-// past, from the first hour that is kept.
+// points calls the function do for each of an asset's points in a window, if the snapshot has any. With
+// interval=hourly, a window with longer intervals has too few points. In that case, the method uses the
+// hourly snapshots of the past, from the first hour that is kept.
 func (c *composer) points(at *rows.Cursor, window int, id uint64, do func(at time.Time, price []byte)) {
 	now, first := c.s.Time.Unix(), int64(-1)
 	if c.q.step == hour && window > sparkWindow {
@@ -248,8 +248,8 @@ func (c *composer) firstHour() int64 {
 	return -1
 }
 
-// pastPoints calls do with the asset's price in the first snapshot of each interval that begins in [from,
-// to].
+// pastPoints calls the function do with the asset's price in the first snapshot of each interval that begins
+// in [from, to].
 func (c *composer) pastPoints(at *rows.Cursor, interval int, from, to int64, id uint64,
 	do func(at time.Time, price []byte),
 ) {
@@ -263,8 +263,8 @@ func (c *composer) pastPoints(at *rows.Cursor, interval int, from, to int64, id 
 	}))
 }
 
-// windowPoints calls do for each of an asset's points in a window. For query.MaxWindow, these are the points
-// of the requested days.
+// windowPoints calls the function do for each of an asset's points in a window. For query.MaxWindow, these
+// are the points of the requested days.
 func (c *composer) windowPoints(at *rows.Cursor, window int, id uint64, do func(at time.Time, price []byte)) {
 	if c.err != nil || id == 0 {
 		return

@@ -45,8 +45,8 @@ var noPlatforms = []byte(`,"platforms":{}}`)
 const maxItems = 128 << 10
 
 // itemEnd is the end of an item and the beginning of the next one. It cannot occur inside a string, because
-// quotes in strings are escaped. If it follows a quote, it lies inside an item, unless that quote ends the
-// value of the item's last member, "since".
+// quotes in strings are escaped. If these bytes follow a quote, they separate two objects inside an item,
+// unless that quote ends the value of the item's last member, "since".
 var itemEnd = []byte(`},{"id":`)
 
 const sinceKey = `,"since":"`
@@ -70,8 +70,8 @@ func cutItem(items []byte) (item, rest []byte) {
 	}
 }
 
-// items appends an array. It finds the listing that c.q.mem.inner asks for, and calls element for each
-// item. usual is a generous estimate of the length of an element, in bytes.
+// items appends an array. It finds the listing that c.q.mem.inner asks for, and calls the function element
+// for each item. usual is a generous estimate of the length of an element, in bytes.
 func (c *composer) items(usual int, element func(item []byte, id uint64)) {
 	body := c.f.Body
 	c.f.Body = append(c.q.mem.items[:0], '[')

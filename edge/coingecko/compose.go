@@ -147,8 +147,9 @@ func (c *composer) comma() {
 	}
 }
 
-// amount converts a figure from US dollars to another currency and appends it. It appends null if the
-// figure is unknown. The result is rounded to places decimal places, or to full if places is negative.
+// amount converts a figure from US dollars to another currency and appends it. It appends null if the figure
+// is unknown. The parameter places is the number of decimal places to round to. If it is negative, a figure
+// in dollars is appended unchanged, and any other figure is rounded to 18 decimal places (the constant full).
 func (c *composer) amount(name string, dollars []byte, r *rate, places int) {
 	if places < 0 && r.dollars && dollars != nil {
 		c.f.Body = append(append(c.f.Body, name...), dollars...)
@@ -216,7 +217,7 @@ func rateIn(row []byte) rate {
 // known reports whether the rate exists.
 func (r *rate) known() bool { return r.usd.places >= 0 && !r.usd.v.IsZero() }
 
-// eachRate calls do with each currency and its row.
+// eachRate calls the function do with each currency and its row.
 func (c *composer) eachRate(do func(r rate, row []byte)) {
 	known := func(row, _ []byte) {
 		if r := rateIn(row); r.known() {
@@ -230,7 +231,7 @@ func (c *composer) eachRate(do func(r rate, row []byte)) {
 	}
 }
 
-// each calls do for each row of a view and the row's tail.
+// each calls the function do for each row of a view and the row's tail.
 func (c *composer) each(v *snapshot.View, do func(row, tail []byte)) {
 	var at rows.Cursor
 	for i := 0; i < v.Rows && c.err == nil; i++ {
@@ -240,7 +241,7 @@ func (c *composer) each(v *snapshot.View, do func(row, tail []byte)) {
 	}
 }
 
-// list appends an array. It calls element for each row of the view v, which may be nil.
+// list appends an array. It calls the function element for each row of the view v, which may be nil.
 func (c *composer) list(v *snapshot.View, element func(row, tail []byte)) {
 	c.add("[")
 	if v != nil {
@@ -364,8 +365,8 @@ func (c *composer) asset(id uint64) (row, tail []byte) {
 	return c.rowByID(&c.listed, c.s.View(query.Assets, query.SortID), id)
 }
 
-// named sets c.q.mem.coins to the assets that the request names. If several assets share a symbol and the
-// request asks for all of them, it stops at maxValues.
+// named sets c.q.mem.coins to the assets that the request names. If the request asks for all assets that
+// share a symbol, only the first maxValues assets count.
 func (c *composer) named() {
 	c.q.mem.coins, c.q.mem.missed = c.q.mem.coins[:0], c.q.mem.missed[:0]
 	find := c.namedAs
@@ -410,7 +411,7 @@ var sorts = [...]query.Sort{ids: query.SortSlug, names: query.SortName, symbols:
 
 // namedAs appends to c.q.mem.coins the assets that have this slug, name or symbol. If several assets share
 // the name or symbol, it appends only the one with the best rank, unless the request asks for all of them.
-// It returns false if there is none.
+// It returns false if there is no such asset.
 func (c *composer) namedAs(value []byte) (found bool) {
 	v := c.s.View(query.Assets, sorts[c.q.by])
 	if v == nil {

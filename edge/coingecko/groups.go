@@ -70,8 +70,8 @@ func (c *composer) exchanges() {
 	})
 }
 
-// inBitcoin appends a figure in bitcoin. If the figure or the rate is not known, it appends the string
-// unknown.
+// inBitcoin appends a figure in bitcoin. If the figure or the rate is not known, it appends the argument
+// unknown instead.
 func (c *composer) inBitcoin(name string, dollars []byte, bitcoin *rate, unknown string) {
 	if dollars == nil || !bitcoin.known() {
 		c.add(name, unknown)

@@ -101,7 +101,7 @@ func unescaped(raw []byte) []byte {
 	return []byte(text)
 }
 
-// isText reports whether raw, a JSON string from the snapshot, represents text.
+// isText reports whether the JSON string raw, which comes from the snapshot, represents the string in text.
 func isText(raw, text []byte, buf *[]byte) bool {
 	if !utf8.Valid(text) {
 		return false

@@ -69,7 +69,8 @@ func (n *number) parse(b []byte) bool {
 // chunk is the highest power of ten that fits into a uint64.
 const chunk = 1e19
 
-// add multiplies v by unit, a power of ten, and then adds part, which appends the digits of part to v.
+// add appends a group of decimal digits to v. part is the value of the group, and unit is 10 to the power of
+// the number of its digits.
 func (n *number) add(part, unit uint64) {
 	if n.v.IsZero() {
 		n.v.SetUint64(part)

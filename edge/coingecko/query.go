@@ -113,7 +113,7 @@ func IsKey(name []byte) bool {
 type Query struct {
 	Endpoint Endpoint
 
-	flags   paramSet  // the boolean parameters that are true; tokens is set for include_tokens=all
+	flags   paramSet  // the boolean parameters that are true; the bit tokens means include_tokens=all
 	path    [2][]byte // the coin, or the platform and address
 	by      param     // the parameter that names the coins, or none
 	values  [][]byte  // as sent, sorted, without duplicates
@@ -125,13 +125,13 @@ type Query struct {
 	changes uint8 // the windows of price_change_percentage, as bits
 	begin   int64 // a Unix time; if the request has "days", a number of seconds before the snapshot
 	end     int64
-	step    int64  // the interval in seconds, for candles also the one that days implies; 0 means all points
+	step    int64  // the interval in seconds; for candles, the parameter days may imply it; 0 means all points
 	group   []byte // category
 	text    []byte // as sent
 
-	noGroup bool        // the value of category names no category
-	vain    paramSet    // parameters that were sent without effect on the answer
-	ignored query.Names // the names of these, and unknown names
+	noGroup bool        // the requested category does not exist
+	vain    paramSet    // parameters that were sent but have no effect on the answer
+	ignored query.Names // the names of these parameters and of unknown ones
 	buf     []byte      // the memory behind the slices above
 
 	mem scratch
@@ -165,8 +165,8 @@ var (
 	errText     = refuse("query: it takes 1 to 64 bytes, up to eight words with blanks between")
 )
 
-// Parse parses a request. path is the part of the URL's path after Prefix, for which EndpointAt returned
-// e. raw is the query string without API keys. Parse returns nil, or an error with status 400.
+// Parse parses a request. path is the part of the URL's path after Prefix; EndpointAt has returned e for it.
+// raw is the query string without API keys. Parse returns nil, or an error with status 400.
 func (q *Query) Parse(e Endpoint, path, raw []byte) *reply.Refusal {
 	*q = Query{Endpoint: e, values: q.values[:0], codes: q.codes[:0], ignored: q.ignored[:0], buf: q.buf[:0],
 		places: -1, page: 1, perPage: usualPage, mem: q.mem}
@@ -203,7 +203,7 @@ func appendElement(dst, element []byte) []byte {
 	return dst
 }
 
-// keep sets q.buf to its extended version and returns the part that was appended.
+// keep sets q.buf to longer, which is q.buf with more bytes appended, and returns these bytes.
 func (q *Query) keep(longer []byte) []byte {
 	value := longer[len(q.buf):len(longer):len(longer)]
 	q.buf = longer
@@ -214,7 +214,8 @@ func (q *Query) keep(longer []byte) []byte {
 // (INTERFACE.md, "Parameters").
 var lists = setOf(ids, names, symbols, currencies, addresses, changes)
 
-// param returns the parameter with this name, which is as sent, or none if the endpoint does not read it.
+// param returns the parameter with the given name, which may still be escaped. It returns none if the
+// endpoint does not read that parameter.
 func (q *Query) param(name []byte) param {
 	var b [48]byte
 	if len(name) > len(b) {
@@ -299,7 +300,7 @@ func (q *Query) fold(value []byte) []byte {
 func (q *Query) word(sent []byte) []byte { return bytes.TrimSpace(q.fold(sent)) }
 
 // number reads an optional number and clamps it to [low, high]. If no valid number was sent, it returns the
-// argument otherwise, which is the default.
+// default, which is the argument otherwise.
 func (q *Query) number(sent *[params][]byte, p param, low, high, otherwise int64) int64 {
 	if len(sent[p]) == 0 {
 		return otherwise

@@ -34,7 +34,7 @@ type Files struct {
 	Cache     *shards.Cache
 
 	mu    sync.Mutex
-	named artifacts.Ref // the object that sets was parsed from
+	named artifacts.Ref // the object from which the field sets was parsed
 	sets  *artifacts.FileSets
 	lists []*list // most recently used first
 }
@@ -152,8 +152,8 @@ func (f *Files) Find(r *reply.Request, name []byte) (*File, error) {
 	return file, nil
 }
 
-// set returns the file set that a request asks for. If the current snapshot does not name it, the pinned
-// snapshot may not have arrived here yet, so the method waits for it.
+// set returns the file set that a request asks for. If the current snapshot does not name a pinned set, the
+// method waits for the pinned snapshot, which may not have arrived here yet.
 func (f *Files) set(r *reply.Request) (*artifacts.FileSet, error) {
 	for asked := false; ; asked = true {
 		state := f.Refresher.State()
@@ -203,7 +203,8 @@ func (f *File) Part(ctx context.Context, at, to int64) ([]byte, error) {
 	return b[at-start : min(to-start, int64(len(b)))], nil
 }
 
-// ChunkAt returns how many bytes Part reads to return the byte at an offset, and the end of that chunk.
+// ChunkAt returns the size of the chunk that contains the byte at an offset, and the offset at which that
+// chunk ends. A stored list counts as one chunk.
 func (f *File) ChunkAt(at int64) (size, end int64) {
 	if f.raw != nil {
 		return f.Bytes, f.Bytes

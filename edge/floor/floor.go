@@ -103,9 +103,9 @@ func (r *record) raise(store string, key artifacts.Key, n uint64) (changed bool)
 	return true
 }
 
-// Learn determines which store this is, if the edge does not know it yet. It reads the store's identity
-// and then its pointer. get returns the identity of the store that a verified cell names, or "" if there
-// is no such cell. It returns an error if the store does not answer.
+// Learn determines which store this is, if the edge does not know it yet. It reads the store's identity and
+// then its pointer. The function get returns the identity of the store that a verified cell names, "" if
+// there is no such cell, or an error if the store does not answer.
 func (f *Floor) Learn(get func(key artifacts.Key) (store string, err error)) error {
 	f.mu.Lock()
 	known := f.seen.Store != ""

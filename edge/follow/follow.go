@@ -4,10 +4,10 @@
 // A copy of the store may fill gaps. A gap is a cell for which the store returns nothing valid. The copy
 // never overrules the store:
 //
-//   - Only the store says which store this is. The copy counts only once that is known, and only if it is a
-//     copy of the same store.
+//   - Only the store says which store this is. The copy counts only once the store's identity is known, and
+//     only if it is a copy of that store.
 //   - An answer from the store counts even if it is late. The highest number wins.
-//   - If the copy's cell has not changed, this counts only if the last read of the store failed or returned
+//   - A "not modified" answer from the copy counts only if the last read of the store failed or returned
 //     nothing valid.
 package follow
 

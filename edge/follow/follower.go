@@ -52,9 +52,9 @@ func NewFollower(cells *Cells, key artifacts.Key, every time.Duration, asked *at
 func (f *Follower) Wait() { f.running.Wait() }
 
 // Next returns the next answer for the cell. It reads the store after wait, or as soon as it receives from
-// kick, unless a pending read is answered first. While the store does not answer, Next returns when it is
-// back. After wait it returns the copy's answer or, if there is none, that the store is away. known has the
-// same meaning as in Read.
+// kick, unless a pending read is answered first. While the store does not answer, Next returns as soon as the
+// store is back. After wait it returns the copy's answer or, if there is none, an Answer that says that the
+// store is away. known has the same meaning as in Read.
 func (f *Follower) Next(ctx context.Context, known artifacts.Version, wait time.Duration, kick <-chan struct{},
 ) Answer {
 	timer := time.NewTimer(wait)

@@ -31,15 +31,15 @@ const (
 	MaxBurst = 1_000_000
 )
 
-// New returns a Limit of rate requests per second, with a bucket of burst tokens. rate must be 1 to
-// MaxRate, burst 1 to MaxBurst.
+// New returns a Limit with the given rate, in requests per second, and the given bucket size, in tokens. rate
+// must be between 1 and MaxRate, and burst between 1 and MaxBurst.
 func New(rate, burst int) (Limit, error) {
 	if rate < 1 || rate > MaxRate || burst < 1 || burst > MaxBurst {
 		return Limit{},
 			fmt.Errorf("limit of %d a second, burst %d: want 1 to %d, and 1 to %d", rate, burst, MaxRate, MaxBurst)
 	}
-	// Round the interval up, so that no more than rate requests per second pass. At the highest rates, this
-	// admits up to 0.1 % fewer requests than rate.
+	// Round the interval up, so that requests never pass faster than the given rate. At the highest rates, this
+	// admits up to 0.1% fewer requests.
 	return Limit{
 		interval: (int64(time.Second) + int64(rate) - 1) / int64(rate), rate: int64(rate), burst: int64(burst)}, nil
 }
@@ -116,12 +116,14 @@ const longestDebt = int64(time.Minute)
 // mostMissing returns the most that a bucket may lack, as a refill time in nanoseconds.
 func (l Limit) mostMissing() int64 { return l.interval*l.burst + longestDebt }
 
-// refuse returns the Decision for a bucket without a token, which will be full in missing nanoseconds.
+// refuse returns the Decision for a bucket without a token. missing is the time in nanoseconds until the
+// bucket is full.
 func (l Limit) refuse(missing int64) Decision {
 	return Decision{Reset: int(seconds(missing)), RetryAfter: int(max(1, seconds(missing-l.interval*(l.burst-1))))}
 }
 
-// after returns the Decision after taking a token from a bucket that will be full in missing nanoseconds.
+// after returns the Decision for a bucket from which a token was taken. missing is the time in nanoseconds
+// until the bucket is full.
 func (l Limit) after(missing int64) Decision {
 	return Decision{
 		OK: true, Remaining: int(max(0, l.interval*l.burst-missing) / l.interval), Reset: int(seconds(missing))}

@@ -39,9 +39,9 @@ const (
 // Store keeps the buckets that edges share. Its methods are safe for concurrent use, return when ctx is done,
 // and make only one attempt.
 type Store interface {
-	// Take returns back tokens, which the edge took and did not use, to the bucket called name, whose limit
-	// is l. If back is negative, the edge used tokens that it had not taken. Then Take takes want tokens, or
-	// as many as are available.
+	// Take updates the bucket called name, whose limit is l. First it returns the tokens that the edge took and
+	// did not use. back is the number of these tokens; it is negative if the edge used tokens that it had not
+	// taken. Then Take takes as many tokens as want says, or as many as are available.
 	Take(ctx context.Context, name string, l Limit, want, back int) (Grant, error)
 	// Ping checks whether the store answers.
 	Ping(ctx context.Context) error
@@ -59,8 +59,8 @@ type Grant struct {
 //
 // An edge takes several tokens from the store in one call, as a lease, and uses them without further calls.
 // The faster requests arrive, the larger the lease, up to half of the tokens that become available in
-// leaseTime. If requests are rare, it takes one token at a time. The next call returns tokens that were not
-// used within leaseTime. So the limit applies to all edges together, however many there are:
+// leaseTime. If requests are rare, the edge takes one token at a time. The next call returns tokens that were
+// not used within leaseTime. So the limit applies to all edges together, however many there are:
 //
 //	admitted in t ≤ rate · (t + leaseTime) + burst
 //
@@ -187,7 +187,7 @@ func (s *Shared) setState(state upstream.State, err error) {
 	}
 }
 
-// miss counts a call that failed or was late. After maxMisses consecutive ones sharing ends until Run has
+// miss counts a call that failed or was late. After maxMisses consecutive misses, sharing ends until Run has
 // reached the store again.
 func (s *Shared) miss(err error) {
 	if s.misses.Add(1) >= maxMisses && s.up.CompareAndSwap(true, false) {
@@ -242,7 +242,7 @@ var (
 func init() { close(answered) }
 
 // Take takes a token, like Bucket.Take. It takes the token from the lease or, while limits are not shared,
-// from local. It allocates only when it calls the store.
+// from the bucket local. It allocates only when it calls the store.
 func (s *Lease) Take(local *Bucket, now int64) Decision {
 	up := s.shared.up.Load()
 	if up {
@@ -352,7 +352,7 @@ func (s *Lease) join(h *granted, now int64) <-chan struct{} {
 	return s.call
 }
 
-// callStore replaces h with a new lease, and closes call.
+// callStore replaces the grant h with a new one, and closes the channel call.
 func (s *Lease) callStore(call chan struct{}, h *granted, now int64) {
 	most := int(max(1, min(int64(leaseTime)/2/s.limit.interval, s.limit.burst)))
 	back := -int(s.owed.Swap(0))
@@ -374,7 +374,7 @@ func (s *Lease) callStore(call chan struct{}, h *granted, now int64) {
 	s.shared.calls.Add(1)
 	grant, err := s.shared.store.Take(ctx, s.name, s.limit, want, back)
 	switch inTime := stop(); {
-	case !inTime: // overdue has counted it
+	case !inTime: // the method overdue has counted this call
 	case err != nil:
 		s.shared.miss(err)
 	default:

@@ -96,7 +96,7 @@ func (q *Query) prices(p *params) *ParamError {
 }
 
 // parseMoment parses an RFC 3339 time or a number of Unix seconds, and returns Unix seconds. It drops
-// fractions. The year must be 1 to 9999.
+// fractions. The year must be between 1 and 9999.
 func parseMoment(b []byte) (int64, bool) {
 	if n, ok := ParseInt(b); ok {
 		return n, n >= firstSecond && n <= lastSecond

@@ -62,8 +62,8 @@ type Query struct {
 	// Page is the page number that the answer states: in page mode the number sent, in offset mode
 	// offset/limit + 1.
 	Page int64
-	// Size is the page size, 1 to 100, which is size in page mode and limit in offset mode. It is 0 for
-	// /trending, /global and /search, which have no pages.
+	// Size is the page size, from 1 to 100: the parameter "size" in page mode, and "limit" in offset mode. It is
+	// 0 for /trending, /global and /search, which have no pages.
 	Size int
 	// First is the index of the page's first row. It is at most the constant past.
 	First int64

@@ -7,7 +7,7 @@
 // The server has read the request, checked its key and limit, and parsed its parameters. Then:
 //
 //  1. Answer loads the current State once. For a pinned request it gets the snapshot from the refresher.
-//  2. It looks up the normalized query in the response cache of the snapshot.
+//  2. Answer looks up the normalized query in the response cache of the snapshot.
 //  3. Otherwise package rows finds the rows, and Answer writes the envelope around them. The second request
 //     for an answer adds it to the cache. The first one does so if the answer was compressed and the cache
 //     has room.
@@ -99,12 +99,12 @@ type Engine struct {
 	logged     atomic.Int64 // the Unix time of the last warning
 
 	finished  atomic.Pointer[finished]
-	swapping  sync.Mutex         // for replacing finished
+	swapping  sync.Mutex         // for replacing the field finished
 	Responses respcache.Counters // for all response caches
 
 	counterSets [counterSets]counters
 	works       sync.Pool
-	made        atomic.Uint32 // the number of works created, which distributes them over counterSets
+	made        atomic.Uint32 // the number of work values created, used to distribute them over counterSets
 }
 
 // New returns an Engine.
@@ -146,7 +146,7 @@ func (e *Engine) answer(r *Request) error {
 		if s, err = e.cfg.Refresher.Pinned(r.Context, r.Pin); err != nil {
 			return e.failure(err)
 		}
-		state = e.cfg.Refresher.State() // it may have arrived while the request waited
+		state = e.cfg.Refresher.State() // the state may have changed while the request waited
 	case state == nil:
 		return ErrUnavailable
 	case s != nil && e.cfg.MaxStale > 0 && r.Now.Sub(s.Time) > e.cfg.MaxStale:

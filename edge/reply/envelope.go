@@ -40,8 +40,8 @@ type work struct {
 // answerFrom sets the snapshot that the answer comes from.
 func (w *work) answerFrom(s *snapshot.Snapshot) { w.snapshot, w.modified = s, s.LastModified }
 
-// compose appends the answer to q from s to dst, which becomes the body. It returns the errors of
-// Finder.Find.
+// compose composes the answer to the query q from the snapshot s. It appends the answer to dst, which becomes
+// the body. It returns the errors of Finder.Find.
 func (w *work) compose(dst []byte, s *snapshot.Snapshot, q *query.Query, wait time.Duration) error {
 	w.finder.Body, w.notFound = append(dst, listStart...), w.notFound[:0]
 	if err := w.finder.Find(s, q, wait); err != nil {

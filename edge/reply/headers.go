@@ -42,7 +42,7 @@ type cacheLines struct {
 	// path is for a pin in the path. Such answers depend only on path and query and never change, except
 	// those of /global.
 	path []byte
-	// keyedPath is for a pin in the path and a key in the query, which shared caches do not check.
+	// keyedPath is for a pin in the path and a key in the query. Shared caches do not check such a key.
 	keyedPath []byte
 	global    [maxMaxAge + 1][]byte
 }
@@ -160,8 +160,8 @@ func (e *Engine) addTimes(r *Request, s *snapshot.Snapshot, hit bool) {
 }
 
 // AppendNames appends header lines with the keys by which a cache can purge an answer: the time of its
-// snapshot, unless that is empty, and its endpoint. It omits the punctuation of the time, which some caches
-// reject.
+// snapshot (the parameter at, if it is not empty) and the name of its endpoint. It omits the punctuation of
+// the time, which some caches reject.
 func AppendNames(dst, at []byte, name string) []byte {
 	for _, header := range [...]struct{ name, separator string }{{"Surrogate-Key: ", " "}, {"Cache-Tag: ", ","}} {
 		dst = append(dst, header.name...)

@@ -90,8 +90,8 @@ func (p *Reply) AddLines(lines []byte) { p.Lines = append(p.Lines, lines...) }
 // Clear resets the reply.
 func (p *Reply) Clear() { *p = Reply{Status: http.StatusOK, Lines: p.Lines[:0]} }
 
-// AppendLine appends a header line. It cuts value at the first line end, as a precaution; no value should
-// contain one.
+// AppendLine appends a header line. As a precaution, it cuts value off at the first line break; no value
+// should contain one.
 func AppendLine(dst []byte, name string, value []byte) []byte {
 	if i := bytes.IndexByte(value, '\n'); i >= 0 {
 		value = value[:i]
@@ -102,7 +102,7 @@ func AppendLine(dst []byte, name string, value []byte) []byte {
 	return appendLine(dst, name, value)
 }
 
-// appendLine is like AppendLine for values that are known to contain no line ends.
+// appendLine is like AppendLine for values that are known to contain no line breaks.
 func appendLine(dst []byte, name string, value []byte) []byte {
 	dst = append(dst, name...)
 	dst = append(dst, ": "...)

@@ -39,8 +39,8 @@ const Codings = 4
 
 const (
 	ways = 4
-	// bytesPerBucket is the number of bytes of the limit for which New creates a bucket of 64 bytes. It is
-	// the size of one answer with a typical page, or of four small answers.
+	// bytesPerBucket is the part of the limit, in bytes, for which New creates one bucket of 64 bytes. It is the
+	// size of one answer with a typical page, or of four small answers.
 	bytesPerBucket = 4 << 10
 	maxBuckets     = 1 << 18
 	// minLimit is the smallest limit for which New creates a cache.
@@ -49,8 +49,8 @@ const (
 
 // Response is an answer in one content coding. Its bytes never change.
 type Response struct {
-	// Body is the encoded body. OK and NotModified are the header lines of a 200 and of a 304 that do not
-	// depend on the request.
+	// Body is the encoded body. OK and NotModified are those header lines of a 200 and a 304 that do not depend
+	// on the request.
 	Body, OK, NotModified []byte
 	// The validators.
 	ETag, LastModified []byte
@@ -96,7 +96,7 @@ type Entry struct {
 	cached bool
 }
 
-// NewEntry returns an entry that copies key and source, with r in one coding.
+// NewEntry returns an entry with copies of key and source, and with the answer r in one coding.
 func NewEntry(key []byte, source Source, coding int, r *Response) *Entry {
 	b := slices.Grow([]byte(nil), len(key)+len(source.NotFound))
 	e := &Entry{Source: source, size: int64(unsafe.Sizeof(Entry{})) + int64(cap(b)) + r.size}
@@ -139,7 +139,8 @@ type bucket struct {
 
 var _ [unsafe.Sizeof(bucket{})]byte = [64]byte{}
 
-// New returns a cache of limit bytes that counts into counters, or nil if limit is too small.
+// New returns a cache that uses at most limit bytes and updates counters. It returns nil if limit is too
+// small.
 func New(limit int64, counters *Counters) *Cache {
 	if limit < minLimit {
 		return nil
@@ -291,8 +292,8 @@ func (c *Cache) Add(e *Entry, coding int, r *Response) *Response {
 	return r
 }
 
-// makeRoom evicts entries other than keep until n more bytes fit. The caller holds mu and has checked that n
-// bytes fit together with the table and keep.
+// makeRoom evicts entries, except the entry keep, until n more bytes fit. The caller holds mu and has checked
+// that n bytes fit together with the table and that entry.
 func (c *Cache) makeRoom(n int64, keep *Entry) {
 	all := len(c.buckets) * ways
 	for steps := 0; c.bytes.Load()+n > c.limit; steps++ {

@@ -45,8 +45,8 @@ func (f *Finder) laterThan(day *snapshot.ChangesDay, t int64) (int, error) {
 	return row, err
 }
 
-// changesOf appends those matching rows of a day that belong to the page, and adds the number of all
-// matching rows to f.Total. It ignores the rows before row first.
+// changesOf appends those matching rows of a day that belong to the page, and adds the number of all matching
+// rows to f.Total. It ignores the rows before the index first.
 func (f *Finder) changesOf(day *snapshot.ChangesDay, first int, c *query.Change, q *query.Query) error {
 	if !c.Filtered() {
 		from := max(q.First-int64(f.Total), 0) // the range of the page among the day's rows, counted from the newest

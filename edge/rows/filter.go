@@ -299,10 +299,10 @@ type requested struct {
 	driver    int
 	driving   *snapshot.View
 	target    *snapshot.View // the view in the requested order
-	matched   *snapshot.View // has the columns for filtering; if it is not driving, rows are looked up in it by id
+	matched   *snapshot.View // has the columns for filtering; unless it is the driving view, rows are looked up by id
 	placed    *snapshot.View // has the column for sorting; rows are looked up in the same way
 	sameOrder bool           // the driving view has the requested order
-	byRank    bool           // the rows of the driving view contain the rank, which is the order
+	byRank    bool           // the requested order is by rank, and the rows of the driving view contain the rank
 }
 
 func (f *Finder) requested(s *snapshot.Snapshot, v *snapshot.View, q *query.Query, driver int) requested {
@@ -326,7 +326,7 @@ func (f *Finder) requested(s *snapshot.Snapshot, v *snapshot.View, q *query.Quer
 	return o
 }
 
-// in returns the row of v for the asset in row i of shard, which is a shard of the driving view.
+// in finds an asset's row in v. The asset is the one in row i of shard, a shard of the driving view.
 func (f *Finder) in(
 	o *requested, v *snapshot.View, shard *artifacts.Shard, i int,
 ) (*artifacts.Shard, int, error) {
@@ -392,7 +392,7 @@ type metGroups struct {
 	met    bool          // f.words.met is in use
 	others [Filters]bool // filters by group, other than the driving one
 	words  uint8         // a bit for each filter in others, set once its rows have been read
-	rows   int           // the number of rows to read for others
+	rows   int           // the number of rows to read for the filters in others
 }
 
 // groupsOf returns the groups to read before the rows of the driving filter.
@@ -410,8 +410,8 @@ func (f *Finder) groupsOf(q *query.Query, driver int) (g metGroups) {
 	return g
 }
 
-// meetGroups reads the members of the groups in filters other than the driving one. These rows count
-// towards the price, and so do the rows of the driving filter if it filters by group.
+// meetGroups reads the members of the groups in filters other than the driving one. These rows count toward
+// the price, and so do the rows of the driving filter if it filters by group.
 func (f *Finder) meetGroups(s *snapshot.Snapshot, q *query.Query, driver int, g *metGroups) error {
 	if driver < ByCategory && !g.met {
 		return nil

@@ -44,8 +44,8 @@ func (t *metTable) add(id uint64, words uint8) {
 	t.ids[at], t.words[at] = id, words
 }
 
-// raise adds a word to the set of an asset if the set equals words. It returns the number of assets
-// changed, 0 or 1.
+// raise adds a word to the set of an asset if that set equals the parameter words. It returns the number of
+// assets changed, 0 or 1.
 func (t *metTable) raise(id uint64, words, word uint8) int {
 	if at := t.find(id); t.ids[at] == id && t.words[at] == words {
 		t.words[at] |= word
@@ -54,8 +54,8 @@ func (t *metTable) raise(id uint64, words, word uint8) int {
 	return 0
 }
 
-// mark adds a word to the set of an asset if the set equals words. The set of an asset that is not in the
-// table is empty.
+// mark adds a word to the set of an asset if that set equals the parameter words. An asset that is not in the
+// table has the empty set.
 func (t *metTable) mark(id uint64, words, word uint8) {
 	at := t.find(id)
 	if t.ids[at] == 0 && words == 0 {
@@ -65,11 +65,10 @@ func (t *metTable) mark(id uint64, words, word uint8) {
 	}
 }
 
-// taken marks the assets for which once has returned true.
+// taken marks an asset for which the method once has already returned true.
 const taken = 1 << 7
 
-// once reports whether the set of words that the asset has met equals words and this is the first such call
-// for the asset.
+// once reports whether the set of an asset equals the parameter words. It returns true only the first time.
 func (t *metTable) once(id uint64, words uint8) bool {
 	at := t.find(id)
 	if t.ids[at] == 0 && words == 0 {
@@ -83,7 +82,8 @@ func (t *metTable) once(id uint64, words uint8) bool {
 	return true
 }
 
-// has reports whether the set of an asset equals words. If the table is not in use, it returns true.
+// has reports whether the set of an asset equals the parameter words. If the table is not in use, it returns
+// true.
 func (t *metTable) has(id uint64, words uint8) bool {
 	if len(t.ids) == 0 {
 		return true

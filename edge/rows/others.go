@@ -45,7 +45,7 @@ func (f *Finder) ByKey(c *Cursor, v *snapshot.View, key []byte) (start, end int,
 	return start, end, nil
 }
 
-// EachPrice calls do for each point of an asset in a window, oldest first.
+// EachPrice calls the function do for each point of an asset in a window, oldest first.
 func (f *Finder) EachPrice(c *Cursor, h *snapshot.History, id uint64, do func(at time.Time, price []byte)) error {
 	for i := range h.Blocks {
 		b := &h.Blocks[i]
@@ -82,9 +82,10 @@ func (f *Finder) EachPrice(c *Cursor, h *snapshot.History, id uint64, do func(at
 	return nil
 }
 
-// EachPast calls do for each interval of the past that begins in [from, to], in Unix seconds, oldest first.
-// interval is an index into artifacts.PastIntervals. first is the time of the interval's first snapshot,
-// moment contains the asset's figures in it, and candle is the asset's candle. moment and candle may be nil.
+// EachPast calls the function do for each interval of the past that begins in [from, to], in Unix seconds,
+// oldest first. interval is an index into artifacts.PastIntervals. first is the time of the interval's first
+// snapshot, moment contains the asset's figures in it, and candle is the asset's candle. moment and candle
+// may be nil.
 func (f *Finder) EachPast(c *Cursor, s *snapshot.Snapshot, interval int, from, to int64, id uint64,
 	do func(first time.Time, moment, candle []byte),
 ) error {

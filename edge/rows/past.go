@@ -163,8 +163,8 @@ func (f *Finder) appendPastItems(v *snapshot.View, q *query.Query, picked []entr
 	return nil
 }
 
-// appendElements calls do, which appends elements, each after a comma. It turns them into an array and ends
-// the item.
+// appendElements calls the function do, which appends elements, each after a comma. Then appendElements turns
+// them into an array and ends the item.
 func (f *Finder) appendElements(do func() error) error {
 	first := len(f.Body)
 	if err := do(); err != nil {

@@ -4,10 +4,10 @@ import "example.com/marketdata/edge/limit"
 
 // shared contains semaphores that all requests share. One key's requests may occupy only some of the slots.
 var shared = [...]chan struct{}{
-	// Requests that occupy memory for a large body while they wait for shards or for compression. A request
-	// that gets no slot in time fails with an error that wraps shards.ErrUnavailable. The slot is free
-	// again as soon as the body is complete. Bytes that a slow client has not read yet count towards the
-	// limit of its address, not here.
+	// Requests that occupy memory for a large body while they wait for shards or for compression. A request that
+	// gets no slot in time fails with an error that wraps shards.ErrUnavailable. The slot is free again as soon
+	// as the body is complete. Bytes that a slow client has not read yet count toward the limit of its address,
+	// not here.
 	limit.LargeBody: make(chan struct{}, 64),
 	// Requests that sort many rows, and occupy memory for sorting.
 	limit.LargeSort: make(chan struct{}, 2),

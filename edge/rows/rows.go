@@ -80,7 +80,8 @@ type cursor struct {
 	row   int // the last row found
 }
 
-// Reset prepares the Finder for a query that may wait up to wait for shards. Find calls it.
+// Reset prepares the Finder for a query. wait bounds the time that the query may wait for shards. Find calls
+// Reset.
 func (f *Finder) Reset(wait time.Duration) {
 	f.Sums, f.Unsummed, f.Total = f.Sums[:0], false, 0
 	for by := range f.Missing {
@@ -116,9 +117,10 @@ func (f *Finder) Release() {
 	f.leave()
 }
 
-// Find appends the items that answer q from s to Body. It waits at most wait for shards. s is nil before
-// the first snapshot. The endpoint must not be Global. Find returns ErrNoView, ErrSince, an error that
-// wraps shards.ErrUnavailable, or a *query.ParamError if q asks for more than one answer may contain.
+// Find answers the query q from the snapshot s, and appends the items to Body. It waits for shards for at
+// most the duration wait. s is nil before the first snapshot. The endpoint must not be Global. Find returns
+// ErrNoView, ErrSince, an error that wraps shards.ErrUnavailable, or a *query.ParamError if q asks for more
+// than a single answer may contain.
 func (f *Finder) Find(s *snapshot.Snapshot, q *query.Query, wait time.Duration) error {
 	f.Reset(wait)
 	f.tails = q.Tails
@@ -184,7 +186,7 @@ func rowsOf(e query.Endpoint) query.Endpoint {
 	return e
 }
 
-// page returns the range of the page among total rows.
+// page returns the range of rows that make up the page. total is the number of all matching rows.
 func page(q *query.Query, total int) (first, n int) {
 	if q.First >= int64(total) {
 		return 0, 0

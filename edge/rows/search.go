@@ -52,7 +52,7 @@ type wordSearch struct {
 	ranges     [query.MaxWords]wordRanges
 	text, name []byte
 	met        metTable
-	known      uint8 // the words that met covers; only the rarest word if met is not in use
+	known      uint8 // the words that the table met covers; only the rarest word if the table is not in use
 }
 
 // search appends the items that match q. First come the assets whose symbol, name or slug equals the text.
@@ -153,7 +153,7 @@ const (
 	// leastMet is the smallest number of rows of the rarest word for which scanning the rows of other
 	// words pays off. If there are fewer, the assets are looked up one by one.
 	leastMet = 32
-	// worthMeeting is the number of another word's rows that cost as much as looking up one asset. Rows are
+	// worthMeeting is how many rows of another word can be read at the cost of looking up one asset. Rows are
 	// adjacent in memory, and assets are not.
 	worthMeeting = 32
 )
@@ -197,7 +197,7 @@ func (f *Finder) meet(views [searched]*snapshot.View, q *query.Query, rarest int
 	return true, nil
 }
 
-// eachID calls do with the asset id of each row of a word.
+// eachID calls the function do with the asset id of each row of a word.
 func (f *Finder) eachID(views [searched]*snapshot.View, word int, do func(id uint64)) error {
 	for j, v := range views {
 		err := f.eachShard(v, f.words.ranges[word].in[j], func(shard *artifacts.Shard, from, to int) error {
@@ -214,7 +214,8 @@ func (f *Finder) eachID(views [searched]*snapshot.View, word int, do func(id uin
 	return nil
 }
 
-// eachShard calls do with each shard that contains rows of r, and with the range of these rows in the shard.
+// eachShard calls the function do with each shard that contains rows of r, and with the range of these rows
+// in the shard.
 func (f *Finder) eachShard(
 	v *snapshot.View, r wordRange, do func(shard *artifacts.Shard, from, to int) error,
 ) error {
@@ -239,7 +240,8 @@ func (f *Finder) eachShard(
 	return nil
 }
 
-// starting returns the range of the keys of v that begin with start or, if whole is set, equal it.
+// starting returns the range of the keys of v that begin with the bytes in start or, if whole is set, equal
+// them.
 func (f *Finder) starting(v *snapshot.View, start []byte, whole bool) (r wordRange, err error) {
 	if r.start, r.firstRun, err = v.FindBound(start, &f.Budget); err != nil {
 		return r, err
@@ -256,8 +258,8 @@ func (f *Finder) starting(v *snapshot.View, start []byte, whole bool) (r wordRan
 	return r, err
 }
 
-// visit adds the assets in the rows r of v to the entries, with the given class. If words is set, it adds
-// only assets that match all words.
+// visit adds the assets in the rows r of v to the entries, with the given class. If the parameter words is
+// set, it adds only assets that match all words of the query.
 func (f *Finder) visit(
 	s *snapshot.Snapshot, q *query.Query, v *snapshot.View, r wordRange, class uint64, words bool,
 ) error {
@@ -374,8 +376,8 @@ func (f *Finder) splitName(row []byte) error {
 	return nil
 }
 
-// hasWord reports whether one of words begins with start or, if start is a single character, equals it.
-// There is a space before and after each word.
+// hasWord reports whether a word in words begins with start. If start is a single character, the word must
+// equal it. Each word in words has a space before and after it.
 func hasWord(words, start []byte) bool {
 	for {
 		at := bytes.IndexByte(words, ' ')

@@ -130,9 +130,9 @@ func (c *conn) awaitFirst() error {
 	return nil
 }
 
-// readUntil reads at least one byte into the input before end. If an earlier deadline is already set,
-// readUntil leaves it and tries again when it expires. Otherwise, a busy connection would have to set a
-// deadline for each request.
+// readUntil reads at least one byte into the input before the time end. If an earlier deadline is already
+// set, readUntil keeps that deadline and tries again when it expires. Otherwise, a busy connection would have
+// to set a deadline for each request.
 func (c *conn) readUntil(end time.Time) error {
 	for {
 		if deadline := c.socket.deadline; end.Before(deadline) || !deadline.After(c.now) {

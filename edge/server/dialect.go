@@ -57,10 +57,10 @@ func (s *Server) dialectOf(c *conn, target []byte, headRead bool) *Dialect {
 // presented contains the API keys that a request presents.
 type presented struct {
 	key   []byte // the value of X-Api-Key
-	times int    // how often X-Api-Key was sent; key is valid only if it is 1
+	times int    // the number of X-Api-Key headers; key is valid only if there is exactly one
 	// other is the first key found elsewhere in the request. Clients may send the same key in several places.
 	other   []byte
-	differs bool // another key differs from the one in other
+	differs bool // a key found after other differs from it
 }
 
 func (p *presented) addOther(key []byte) {

@@ -37,7 +37,7 @@ Every flag is also an environment variable, --cache-size is EDGE_CACHE_SIZE, and
 
 SIGTERM and SIGHUP drain. Exit status: 0 done, 1 failed, 2 wrong usage.`
 
-// healthTimeout bounds how long edge health and the watchdog wait for an answer.
+// healthTimeout bounds how long the command "edge health" and the watchdog wait for an answer.
 const healthTimeout = 5 * time.Second
 
 // trustKey is the public key of a key pair that "builder keygen" generated.
@@ -231,9 +231,9 @@ func ask(ctx context.Context, admin, path string) error {
 	return err
 }
 
-// tuneCollector makes the garbage collector run rarely, since it delays requests and mainly new snapshots
-// produce garbage. The collector works harder when memory approaches 1.5 times the caches plus 160 MiB for
-// connections and indexes. The environment variables GOGC and GOMEMLIMIT take precedence.
+// tuneCollector makes the garbage collector run rarely, because it delays requests, and because garbage comes
+// mainly from new snapshots. The collector works harder when memory approaches 1.5 times the caches plus 160
+// MiB for connections and indexes. The environment variables GOGC and GOMEMLIMIT take precedence.
 func tuneCollector(caches int64) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)

@@ -62,8 +62,7 @@ func New(baseURL, key string, options ...Option) (*Client, error) {
 	return c, nil
 }
 
-// visible reports whether text consists of ASCII characters that are not less than from, without control
-// characters.
+// visible reports whether every character of text is an ASCII character between from and '~', inclusive.
 func visible(text string, from byte) bool {
 	return strings.IndexFunc(text, func(r rune) bool { return r < rune(from) || r > '~' }) < 0
 }

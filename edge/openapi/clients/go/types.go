@@ -185,8 +185,8 @@ type CandleSeries struct {
 	Candles  []Candle `json:"candles"`
 }
 
-// Candle is an hour or day that begins at Time. MarketCap and Volume come from its last snapshot. In JSON, a
-// candle is an array of these fields in this order.
+// Candle contains the prices of the hour or day that begins at Time. MarketCap and Volume come from the last
+// snapshot in it. In JSON, a candle is an array of these fields in this order.
 type Candle struct {
 	Time                   time.Time
 	Open, High, Low, Close Decimal
@@ -203,7 +203,7 @@ func (c Candle) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]any{c.Time, c.Open, c.High, c.Low, c.Close, c.MarketCap, c.Volume})
 }
 
-// elements decodes the first elements of an array, since a later version may have more.
+// elements decodes the first elements of an array, which may have more elements in a later version.
 func elements(b []byte, to ...any) error {
 	var all []json.RawMessage
 	if err := json.Unmarshal(b, &all); err != nil {

@@ -14,8 +14,8 @@ import (
 
 const day = 24 * time.Hour
 
-// windows contains the windows of percent_change, and for the windows of history the interval between
-// points.
+// windows contains the windows of percent_change. interval is the interval between the points of the history
+// window with the same name, or 0 if there is no such window.
 var windows = []struct {
 	name             string
 	length, interval time.Duration
@@ -206,8 +206,8 @@ func (s *service) history(ctx context.Context, in struct {
 	return covered(a, err, time.Time{}, 0)
 }
 
-// covered adds a remark about each series that is empty or, unless the time "from" is zero, begins more than an
-// interval after it.
+// covered adds a remark about each series that is empty, or that begins more than an interval after the time
+// "from". If that time is zero, only empty series get a remark.
 func covered(a *answer[series], err error, from time.Time, interval time.Duration) (*answer[series], error) {
 	if err != nil {
 		return nil, err
