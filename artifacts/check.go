@@ -70,8 +70,8 @@ type checker struct {
 	refs     func(root []byte) ([]Ref, error)
 	report   *CheckReport
 	progress Progress
-	// summaries has the summary of each view object read so far. It is nil for a damaged object,
-	// which has already been reported.
+	// summaries has the summary of each view object read so far. The summary of a damaged object,
+	// which has already been reported, is nil.
 	summaries map[Ref]*summary
 	// ledgers has the ledger objects, sets of files, file lists and files checked so far.
 	ledgers map[Ref]bool

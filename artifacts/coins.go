@@ -144,7 +144,7 @@ func Covered(row []byte) uint64 {
 
 // checkFigures returns an error if the row belongs to FiguresCollection or RatesCollection and has
 // a value that is not a decimal. rest is the part of the row after the id. checkFigures recognizes
-// these two collections by their first member, and returns nil for a row of any other.
+// these two collections by their first member, and returns nil for rows of other collections.
 func checkFigures(rest []byte) error {
 	isRate := bytes.HasPrefix(rest, []byte(`"code":`))
 	if !isRate && !bytes.HasPrefix(rest, []byte(figuresField[1:])) {

@@ -14,7 +14,7 @@
 //
 //	identity                   32 random hexadecimal digits, and the cells that the store has had
 //
-// Four cells change, only by compare-and-swap:
+// Four cells change, but only by compare-and-swap:
 //
 //	current                    the pointer, which names the published manifest
 //	change                     the 24-hour change of the total
@@ -26,8 +26,9 @@
 //	log/checkpoint             a cell with the log's size and root
 //	log/tile/...               its tiles and entries, immutable
 //
-// A reader starts at current, reads the manifest that it names, and then the objects that the manifest
-// names. It checks the length and the digest of each object before it uses any of its bytes.
+// A reader starts with the cell current, reads the manifest that the cell names, and then the
+// objects that the manifest names. It checks the length and the digest of each object before it
+// uses any of its bytes.
 //
 // # Identity, pointer, change, keys
 //
@@ -68,10 +69,10 @@
 //
 //	2026-11-21T07:20:00Z 5f0c…
 //
-// The field log of the pointer is the state of the tree whose last leaf is that publication, so the
-// swap of the pointer also appends the leaf. Tiles and entries are written before or after the
-// swap, and the checkpoint (C2SP tlog-checkpoint) is written last. The checkpoint is a signed note.
-// Its origin, which is also the name of its keys, is marketdata/ followed by the store's identity.
+// The pointer's field log is the state of the tree whose last leaf is that publication, so the swap
+// of the pointer also appends the leaf. Tiles and entries are written before or after the swap, and
+// the checkpoint (C2SP tlog-checkpoint) is written last. The checkpoint is a signed note. Its
+// origin, which is also the name of its keys, is marketdata/ followed by the store's identity.
 // Until the next publication, the stored log may therefore lack the pointer's own leaf, but no
 // other. Retained snapshots that were published while the store was not signed get their leaves
 // with the next signed publication, before its own leaf. A partial tile is deleted once the full
@@ -86,9 +87,9 @@
 //
 // A view is a collection in one sort order: by id, by the folded text of the field that the sort
 // key names, or by its number. INTERFACE.md, "Sorting", says where rows without a value are placed.
-// The view of trending has the order of its board. Each view of a collection has all rows of the
-// collection. A reader ignores views whose sort key it does not know, and works without a view that
-// the writer did not know.
+// The view of the collection trending has the order of the trending board. Each view of a
+// collection has all rows of the collection. A reader ignores views whose sort key it does not
+// know, and works without a view that the writer did not know.
 //
 // The rows of a view are divided into shards of RowsPerShard rows; the last shard may be shorter. An
 // object has ShardsPerObject consecutive shards; the last object may have fewer. So row n is in shard
@@ -165,16 +166,16 @@
 // ([PastIntervals]): every snapshot of the last 48 hours, the first snapshot of each UTC hour of
 // the last 90 days, and the first snapshot of each UTC day, which is kept forever. A block is a
 // collection of its own, such as history/past/1h/2026-11-15T00:00:00Z, with a view by id. The
-// manifest lists the times of the block's snapshots; it has none for an interval without a
+// manifest lists the times of the block's snapshots; it lists no time for an interval without a
 // snapshot. For each of these times a row has the asset's price, market cap and volume in that
 // snapshot, or null if the asset had no price. An unknown market cap or volume is null:
 //
 //	{"id":1,"moments":[["91000.5","1800000000000","2500000"],null,["91002",null,null]]}
 //
-// In blocks of hours and days a row also has a candle for each of the times: the first, the highest, the
-// lowest and the last price in all snapshots of that hour or day, and the market cap and volume of the
-// last of them. Snapshots without a price of the asset do not count. Without any price the candle is
-// null:
+// In blocks of hours and days a row also has a candle for each of the times: the first, the
+// highest, the lowest and the last price in all snapshots of that hour or day, and the market cap
+// and volume in the last of these snapshots. Snapshots without a price of the asset do not count.
+// Without any price the candle is null:
 //
 //	{"id":1,"moments":[…],"candles":[["91000.5","91200","90900","91000","1800000000000","2500000"],null]}
 //
@@ -259,10 +260,10 @@
 //	{"id":1,"item":{"time":"2026-11-21T10:20:00Z","collection":"assets","kind":"removed","id":7,…}}
 //
 // Within a run, rows descend by collection and id, so rows read backwards from the newest day are
-// in the order of answers. Changes in the manifest says from which time the views are complete, and
-// how many changes the snapshot itself has. A day leaves the manifest when ChangesKept has passed
-// since its end, or sooner if there are more than MaxChanges changes. The member since of Changes
-// is then the last T of the last day that was dropped.
+// in the order of answers. The manifest's field Changes says from which time the views are
+// complete, and how many changes the snapshot itself has. A day leaves the manifest when
+// ChangesKept has passed since its end, or sooner if there are more than MaxChanges changes. The
+// member since of that field is then the last T of the last day that was dropped.
 //
 // # Files
 //

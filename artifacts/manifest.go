@@ -430,7 +430,8 @@ type Change struct {
 	Database string `json:"database"`
 	// Time is when the job ran, by its own clock.
 	Time time.Time `json:"time"`
-	// Snapshot is T', the time of the newest total. Base is the time of the earliest total.
+	// Snapshot is T', the time of the newest total. Base is the time of the total with which it is
+	// compared: the earliest one in the preceding 24 hours.
 	Snapshot time.Time `json:"snapshot"`
 	Base     time.Time `json:"base"`
 	// Value is the percentage, a decimal string with up to 12 digits after the point. Edges answer

@@ -61,8 +61,8 @@ func (p *PastInterval) Block(start time.Time) string {
 	return pastPrefix + p.Name + "/" + start.UTC().Format(time.RFC3339)
 }
 
-// The names begin like those of history, so that readers that do not know the past treat it like
-// history.
+// The names begin like those of history, so that readers that do not know past blocks treat them
+// like history.
 const pastPrefix = historyPrefix + "past/"
 
 // IsPast reports whether a collection is a block of the past.

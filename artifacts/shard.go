@@ -57,7 +57,7 @@ type Shard struct {
 	keys     []byte
 	keyOff   []uint32 // key j is keys[keyOff[j]:keyOff[j+1]]; nil without keys
 	common   int      // the length of the common prefix of all keys
-	prefixes []uint64 // for each key, the first bytes after the common prefix, as a number; see prefix
+	prefixes []uint64 // for each key, the first bytes after the common prefix, as a number; see the function prefix
 	ords     []uint32
 	columns  int
 	tails    []byte
@@ -83,8 +83,8 @@ func (s *Shard) Row(i int) []byte { return s.Slice(i, i+1) }
 // Slice returns rows i to j, excluding j, separated by commas. i must be less than j.
 func (s *Shard) Slice(i, j int) []byte { return s.Rows[s.off[i] : s.off[j]-1 : s.off[j]-1] }
 
-// AppendBackwards appends the rows from j-1 down to i to rows, each preceded by a comma, and their
-// sums to sums.
+// AppendBackwards appends rows j-1 down to i, each preceded by a comma, to the slice rows, and
+// their sums to the slice sums.
 func (s *Shard) AppendBackwards(rows, sums []byte, i, j int) (moreRows, moreSums []byte) {
 	if i >= j {
 		return rows, sums
@@ -120,8 +120,8 @@ func (s *Shard) Tail(i int) []byte {
 }
 
 // Sums returns the sums of rows i to j, excluding j, one after the other. A sum is the 128-bit XXH3
-// hash of a row in big-endian order. Sums tell pages apart without reading their rows. They do not
-// protect against forgery.
+// hash of a row in big-endian order. By their sums, pages can be compared without reading the rows.
+// Sums do not protect against forgery.
 func (s *Shard) Sums(i, j int) []byte { return s.sums[i*sumSize : j*sumSize] }
 
 // TailSum returns the sum of row i's tail, or nil if the view has no tails.

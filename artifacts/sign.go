@@ -102,8 +102,8 @@ type signatureLine struct {
 const signatureStart = `{"signatures":[`
 
 // Sign returns the stored form of a signed cell: body, which is one line, and a line with one
-// signature by each key. Each signature covers the cell's key in the store and body, so that one
-// cell cannot be passed off as another. Without keys, Sign returns body. A checkpoint becomes a
+// signature by each key. Each signature covers body as well as the cell's key in the store, so that
+// one cell cannot be passed off as another. Without keys, Sign returns body. A checkpoint becomes a
 // signed note instead; the text of a note never begins like the signed message of another cell.
 func Sign(key Key, body []byte, keys ...SignKey) []byte {
 	if len(keys) == 0 {

@@ -86,8 +86,8 @@ func summarize(s *Shard, byID bool) (*summary, error) {
 			if tail != nil {
 				full = append(full[:len(full)-1], tail...)
 			}
-			// Tails of groups differ between the views of a collection, so only the rows without
-			// them are compared.
+			// Tails of groups differ between the views of a collection, so rows are compared
+			// without these tails.
 			same := full
 			if bytes.HasPrefix(tail, groupsTail) {
 				same = row

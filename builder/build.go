@@ -467,8 +467,8 @@ func (b *build) pastBuilder(before []artifacts.View, from artifacts.ObjectReader
 	}}
 }
 
-// figures returns the figures of points for the past blocks. The points belong to the snapshot at
-// t, which was made from feed.
+// figures returns the figures of the given points, for the past blocks. The points belong to the
+// snapshot at t, which was made from feed.
 func figures(t time.Time, points []ledger.Point, feed *market.Feed) past.Snapshot {
 	s := past.Snapshot{Time: t, Figures: make([]past.Figures, len(points))}
 	for i := range points {

@@ -26,7 +26,7 @@ const maxLeaseSize = 4 << 10
 // pointer moves by compare-and-swap.
 //
 // A Lease never compares the clocks of two machines. A holder counts LeaseTime from the start of
-// its last renewal. A waiter counts it from the last change to the object that it saw. Each uses
+// its last renewal. A waiter counts it from the last change that it saw in the object. Each uses
 // its own monotonic clock. So the holder gives up before a waiter takes over.
 type Lease struct {
 	Store artifacts.Store
@@ -52,8 +52,9 @@ type leaseRecord struct {
 	Until  time.Time `json:"until"`
 }
 
-// Run calls work whenever this builder holds the lease, until ctx is done. The context of work ends
-// with the lease. When ctx is done, Run waits for work to return and gives the lease back.
+// Run calls the function work whenever this builder holds the lease, until ctx is done. The context
+// of work ends with the lease. When ctx is done, Run waits for work to return and gives the lease
+// back.
 func (l *Lease) Run(ctx context.Context, work func(context.Context)) {
 	l.Time = cmp.Or(l.Time, LeaseTime)
 	l.owner = rand.Text()

@@ -56,8 +56,8 @@ type Options struct {
 	Create bool
 }
 
-// Open opens the store in the folder path for reading and writing. Apart from creating the folder
-// it writes nothing.
+// Open opens the store in the folder at the given path for reading and writing. Apart from creating
+// the folder it writes nothing.
 func Open(path string, o Options) (*Store, error) {
 	r, err := NewReader(path)
 	if err != nil {

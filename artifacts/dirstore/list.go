@@ -38,9 +38,9 @@ func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) 
 	return nil
 }
 
-// walk calls f for each object in the folder name. above are the folders that contain it; a link to
-// one of them is skipped. It is not an error if the folder does not exist, or if an entry
-// disappears after the folder was read.
+// walk calls f for each object in the folder with the given name. above are the folders that
+// contain it; a link to one of them is skipped. It is not an error if the folder does not exist, or
+// if an entry disappears after the folder was read.
 func (s *Store) walk(ctx context.Context, name string, above []fs.FileInfo, f func(artifacts.Key, fs.FileInfo) error,
 ) error {
 	info, err := os.Stat(s.folder(name))

@@ -123,7 +123,7 @@ func (s *Store) write(key artifacts.Key, data []byte, replace bool, sync func(*o
 		}
 	}
 	if err != nil || !replace {
-		os.Remove(temp) // If this fails, clean removes the file later.
+		os.Remove(temp) // If this fails, the method clean removes the file later.
 	}
 	return err
 }

@@ -22,8 +22,8 @@ type Reader struct {
 
 var _ artifacts.Reader = (*Reader)(nil)
 
-// NewReader returns a reader of the store in the folder path. The folder need not exist yet: until
-// it does, every call returns an error.
+// NewReader returns a reader of the store in the folder at the given path. The folder need not
+// exist yet: until it does, every call returns an error.
 func NewReader(path string) (*Reader, error) {
 	if path == "" {
 		return nil, errors.New("store folder: the path is empty")

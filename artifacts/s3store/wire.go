@@ -43,8 +43,8 @@ func (r progressReader) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// maxRest is the maximum number of bytes that are read from the body of any answer other than that
-// to a successful GET.
+// maxRest is the maximum number of bytes that are read from the body of any answer other than the
+// answer to a successful GET.
 const maxRest = 1 << 20
 
 // bounded limits such answers to maxRest bytes. The client reads a body to its end before it closes

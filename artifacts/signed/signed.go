@@ -152,9 +152,9 @@ func (s store) Swap(ctx context.Context, key artifacts.Key, old artifacts.Versio
 }
 
 // Renew signs each cell that is not yet signed by exactly the keys in sign. s must have been
-// returned by Store with these keys. Renew leaves a cell that the store does not trust unchanged
-// and returns an error for it, so that it never signs what somebody else wrote. With Renew a key
-// can be replaced without a moment in which a cell has no trusted signature.
+// returned by Store with these keys. If the store does not trust a cell, Renew does not change it
+// and returns an error, so that it never signs what somebody else wrote. With Renew a key can be
+// replaced without a moment in which a cell has no trusted signature.
 func Renew(ctx context.Context, s artifacts.Store, sign []artifacts.SignKey) (renewed []artifacts.Key, err error) {
 	for _, o := range Renewed {
 		b, version, e := s.Get(ctx, o, o.Limit())

@@ -50,8 +50,8 @@ func (w *Writer) candles(ctx context.Context, of time.Time) (all []candle, _ err
 	return all, nil
 }
 
-// appendCandles appends those of a row's candles that begin on the UTC day whose start is the
-// parameter of.
+// appendCandles appends those of a row's candles that begin on one UTC day. The parameter of is the
+// start of that day.
 func appendCandles(all []candle, about *artifacts.PastInterval, times []time.Time, of time.Time, id uint64, row []byte,
 ) ([]candle, error) {
 	_, elements, ok := artifacts.PastRow(row)

@@ -39,9 +39,9 @@ func fixed(u market.U128) (d decimal) {
 // most is the largest value with 36 digits.
 var most = uint256.MustFromDecimal(strings.Repeat("9", 36))
 
-// computed returns nil for a value of more than 36 digits. A feed's own figures have at most 36
-// digits, and computed figures exceed that only for a hostile feed. It stores the result in *at and
-// returns at.
+// computed returns nil for a value of more than 36 digits. Otherwise it stores the value in *at and
+// returns at. A feed's own figures have at most 36 digits, and computed figures exceed that only
+// for a hostile feed.
 func computed(neg bool, u *uint256.Int, at *decimal) *decimal {
 	if u.Gt(most) {
 		return nil

@@ -110,8 +110,8 @@ func (l *Ledger) bases(ctx context.Context, f *market.Feed, t time.Time,
 	return bases, ages, nil
 }
 
-// search offers the prices kept in a zone to the stretches that start in that zone. The slice here
-// lists these stretches, oldest first.
+// search offers the prices kept in a zone to the stretches that start in that zone. The parameter
+// here lists these stretches, oldest first.
 func (l *Ledger) search(ctx context.Context, t time.Time, zone int, here []*stretch, rows []row) error {
 	for _, s := range here {
 		age := ageAt(t, s.first.Time)

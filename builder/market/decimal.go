@@ -89,8 +89,8 @@ func IsNumber(s []byte) bool {
 	return err != errNotDecimal
 }
 
-// roundDigits returns the first keep digits as an integer. It pads them with zeros, or rounds half
-// to even based on the remaining digits. The first digit is not 0.
+// roundDigits returns the first n digits as an integer; n is the parameter keep. It pads them with
+// zeros, or rounds half to even based on the remaining digits. The first digit is not 0.
 func roundDigits(integer, fraction []byte, keep int) U128 {
 	if keep < 0 {
 		return U128{}

@@ -88,9 +88,9 @@ func (f *storeFlag) open(e *env, create bool) (artifacts.Store, error) {
 	return store, nil
 }
 
-// announce logs the message in the parameter what if there is nothing yet where the store should
-// be, since the user may have mistyped the path. If the command has just made the store's folder,
-// the message says so instead.
+// announce tells the user if there is nothing yet where the store should be, since the path may be
+// mistyped. It logs the parameter what or, if the command has just made the store's folder, a
+// message that says so.
 func (f *storeFlag) announce(e *env, store artifacts.Store, made bool, what string) {
 	for _, key := range []artifacts.Key{artifacts.IdentityKey, artifacts.CurrentKey, artifacts.KeysKey} {
 		if _, _, err := store.Get(e.ctx, key, key.Limit()); !errors.Is(err, artifacts.ErrNotFound) {
