@@ -12,9 +12,8 @@ import (
 // refuse (64).
 const otherFiles = 512
 
-// fitConns returns conns, or a smaller number if a process that may open the given number of files cannot
-// hold so many connections. More connections would use up the open files that the store and the disk copy
-// need.
+// fitConns returns the number of connections, at most conns, that fit into the given limit on open files.
+// More connections would use up the open files that the store and the disk copy need.
 func fitConns(conns int, files uint64, log *slog.Logger) int {
 	// If the limit is low, half of the open files are for clients.
 	most := max(1, files/2)

@@ -58,8 +58,8 @@ func (k *Key) BeginPinned() bool { return k.pinned.Add(1) <= maxPinned }
 // EndPinned ends a request that BeginPinned counted.
 func (k *Key) EndPinned() { k.pinned.Add(-1) }
 
-// Take takes one token of the key; see limit.Bucket. If limits are shared, it may wait up to
-// limit.DefaultWait.
+// Take takes one token of the key; see limit.Bucket. If limits are shared, it may wait for their store, for
+// at most limit.SharedConfig.Wait.
 func (k *Key) Take(now int64) limit.Decision {
 	if k.lease != nil {
 		return k.lease.Take(k.bucket, now)
@@ -95,8 +95,8 @@ type inForce struct {
 }
 
 // Memo remembers the last allowed key of one connection. The next request of the connection usually presents
-// the same key, and comparing the text costs a twentieth of what hashing it costs. The zero value is empty.
-// A Memo must not be used by several goroutines at the same time.
+// the same key, and comparing two keys takes a twentieth of the time that hashing one takes. The zero value
+// is empty. A Memo must not be used by several goroutines at the same time.
 type Memo struct {
 	set  uint64 // the number of the set that contained the key
 	key  *Key

@@ -231,7 +231,7 @@ func (c *composer) eachRate(do func(r rate, row []byte)) {
 	}
 }
 
-// each calls the function do for each row of a view and the row's tail.
+// each calls the function do with each row of a view and the row's tail.
 func (c *composer) each(v *snapshot.View, do func(row, tail []byte)) {
 	var at rows.Cursor
 	for i := 0; i < v.Rows && c.err == nil; i++ {

@@ -153,8 +153,9 @@ func (c *composer) global() {
 	c.add("}}")
 }
 
-// shares appends the best-ranked coins' percentages of total. The keys are symbols in lower case. If
-// several coins have the same symbol, only the one with the best rank counts.
+// shares appends, for each of the best-ranked coins, its market cap as a percentage of the parameter total.
+// The keys are symbols in lower case. If several coins have the same symbol, only the one with the best rank
+// counts.
 func (c *composer) shares(total []byte) {
 	var all number
 	v := c.s.View(query.Markets, query.SortRank)

@@ -59,7 +59,7 @@ var paramNames = [params]string{ids: "ids", names: "names", symbols: "symbols", 
 	changes: "price_change_percentage", marketData: "market_data", details: "include_categories_details",
 	days: "days", from: "from", to: "to", interval: "interval", date: "date", text: "query"}
 
-// nameBytes contains the parameter names as the type that query.Names needs.
+// nameBytes contains the parameter names in the form that query.Names needs.
 var nameBytes = func() (list [params][]byte) {
 	for p, name := range paramNames {
 		list[p] = []byte(name)
@@ -150,8 +150,8 @@ func refusals(format string) (list [params]*reply.Refusal) {
 }
 
 // The errors with status 400 are prepared at startup, since none repeats what the client sent. An optional
-// value never causes an error: if Parse does not understand it, it ignores the value and reports the parameter
-// in X-Ignored.
+// value never causes an error: if Parse does not understand the value, it is ignored, and X-Ignored names the
+// parameter.
 var (
 	errMissing  = refusals("Missing parameter %s")
 	errTooMany  = refusals("%s: more than 500 elements")

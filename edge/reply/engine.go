@@ -122,9 +122,9 @@ func New(cfg Config) *Engine {
 // Answer answers a request whose key, rate and parameters have been checked. It sets r.Reply, including the
 // headers of INTERFACE.md, "Headers" that depend on the answer; the server adds those for CORS and rate
 // limits. If it fails, it returns ErrNoSnapshot, ErrUnavailable, ErrPrecondition, rows.ErrNoView,
-// rows.ErrSince, a Refusal, a *query.ParamError, or an error of package snapshot about pins, and r.Reply
-// has no meaning. Answer does not keep r or anything in it. It allocates nothing if the answer is in the
-// cache or its shards are in memory.
+// rows.ErrSince, a Refusal, a *query.ParamError, or an error of package snapshot about pins. In that case,
+// r.Reply has no meaning. Answer does not keep r or anything in it. It allocates nothing if the answer is in
+// the cache or its shards are in memory.
 func (e *Engine) Answer(r *Request) error {
 	err := e.answer(r)
 	if err == nil && r.Reply.Status == http.StatusPreconditionFailed {
@@ -258,8 +258,8 @@ func (e *Engine) writeEntry(r *Request, w *work, entry *respcache.Entry) bool {
 	return true
 }
 
-// writeFresh sets r.Reply for the answer that was just composed, or to the status of a failed precondition.
-// It returns the coding of w.coded, or identity if it did not compress the body.
+// writeFresh sets r.Reply to the answer that was just composed, or to the status of a failed precondition. It
+// returns the coding of w.coded, or identity if it did not compress the body.
 func (e *Engine) writeFresh(r *Request, w *work, tag digest) (made coding, err error) {
 	r.Length = len(w.finder.Body)
 	c := chooseCoding(r, r.Length)

@@ -16,7 +16,7 @@ import (
 var errPast = fmt.Errorf("%w: %w: a row of the past is malformed, or does not have one element for each time of its block",
 	shards.ErrUnavailable, artifacts.ErrCorrupt)
 
-// The parts of an item between the asset and its elements.
+// The parts of an item between the asset's fields and the item's elements.
 var (
 	candleParts = func() (parts [len(artifacts.PastIntervals)]string) {
 		for i, p := range artifacts.PastIntervals {
@@ -29,7 +29,8 @@ var (
 )
 
 const (
-	// usualCandle is longer than most candles, and usualPrice is longer than most elements of prices.
+	// usualCandle is longer than most candles, and usualPrice is longer than most elements in an answer of
+	// /prices.
 	usualCandle = snapshot.CandleLength + 100
 	usualPrice  = 180
 

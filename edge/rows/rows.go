@@ -419,8 +419,8 @@ func (f *Finder) backwards(
 	return appended, nil
 }
 
-// bounds returns the range of rows that a run occupies in the view. [a, b) is the part of the run in shard
-// s, whose first row is row base of the view.
+// bounds returns the range of rows that a run occupies in the view. The rows [a, b) of shard s are the part
+// of the run in that shard. base is the index of the shard's first row in the view.
 func (f *Finder) bounds(s *artifacts.Shard, base, run, a, b int) (start, end int) {
 	start, end = base+a, base+b
 	if run == 0 {

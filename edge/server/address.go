@@ -7,7 +7,7 @@ import (
 )
 
 // clientOf returns the address of the client: the peer's address, which a PROXY protocol header may replace.
-// If the peer is a trusted proxy, it is the address in X-Forwarded-For.
+// If the peer is a trusted proxy, the client's address is the one in X-Forwarded-For.
 func (s *Server) clientOf(r *Request) netip.Addr {
 	if !r.client.IsValid() {
 		r.client = s.findClient(r)

@@ -19,7 +19,7 @@ const DefaultMaxConns = 32 << 10
 // Config configures a Server. Except for Answer, the zero value of each field selects a default that
 // is suitable for the internet.
 type Config struct {
-	// Answer answers a request whose key, rate and parameters have been checked, like reply.Engine. Required.
+	// Answer, like reply.Engine, answers a request whose key, rate and parameters have been checked. Required.
 	Answer func(*Request) error
 	// Keys is the key set in force. If it is nil, the server admits everyone without limits, which is
 	// suitable for local use only.
@@ -62,7 +62,7 @@ type Config struct {
 	Files *files.Files
 	// Dialect is an additional API below its own prefix. It may be nil.
 	Dialect *Dialect
-	// Off maps prefixes of paths that the operator has not enabled to the messages of their 404.
+	// Off contains, by path prefix, the 404 messages for paths that the operator has not enabled.
 	Off map[string]string
 	// KeyHeaders lists the headers, in lower case, in which requests to Dialect may send their key,
 	// besides X-Api-Key. A preflight allows them for every path.

@@ -82,7 +82,7 @@ func (c *Client) send(ctx context.Context, target string, header http.Header) (*
 	return res, nil
 }
 
-// read returns the result of an answer, or an *APIError unless the status is 200.
+// read returns the result of an answer with status 200. For any other status, it returns an *APIError.
 func read(res *http.Response) (json.RawMessage, error) {
 	var envelope struct {
 		Code    int             `json:"code"`
