@@ -92,7 +92,7 @@ func (o *Options) keys() ([]string, error) {
 	return append(keys, more...), nil
 }
 
-// reserved maps the header fields that Options.Headers must not contain to the reasons.
+// reserved contains the header fields that Options.Headers must not contain, with the reasons.
 var reserved = func() map[string]string {
 	all := map[string]string{"X-Api-Key": "keys go to --key or --keys-file"}
 	for _, name := range []string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Upgrade",

@@ -75,7 +75,7 @@ type Checker struct {
 	policy   atomic.Pointer[string]
 }
 
-// seenShard maps the hashes of seen answers to whether they are wrong.
+// seenShard records, by hash, which answers have been seen and whether they are wrong.
 type seenShard struct {
 	mu   sync.Mutex
 	seen map[xxh3.Uint128]bool

@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// errorKeys are the code and message_key of each error status (INTERFACE.md, "Errors"). Status 404 is
+// errorKeys contains the code and message_key of each error status (INTERFACE.md, "Errors"). Status 404 is
 // missing, because it has two message keys.
 var errorKeys = map[int]string{
 	400: `"code":40000,"message_key":"BAD_REQUEST"`, 401: `"code":40100,"message_key":"UNAUTHORIZED"`,
@@ -81,7 +81,7 @@ func (c *Checker) examination(an *answer) (Kind, string) {
 	return c.structure(an, q, plain)
 }
 
-// errorEnvelope checks the body of an error. want contains its code and message_key.
+// errorEnvelope checks the body of an error. The parameter want contains the correct code and message_key.
 func (an *answer) errorEnvelope(want string) (Kind, string) {
 	if an.head {
 		return "", ""

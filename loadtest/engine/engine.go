@@ -194,8 +194,8 @@ func (p *pool) worker() *worker {
 	return w
 }
 
-// open runs the open loop. Each endpoint has a dispatcher that walks through the whole schedule and takes its
-// share, so that an endpoint that does not answer does not delay the others.
+// open performs a run in an open loop. Each endpoint has a dispatcher that walks through the whole schedule and
+// takes its share, so that an endpoint that does not answer does not delay the others.
 func (r *run) open(ctx context.Context) error {
 	sleepers := make([]*sleeper, len(r.pools))
 	for k := range r.pools {
@@ -314,7 +314,7 @@ func (w *worker) send(i uint64, due time.Duration) bool {
 	return !errors.Is(err, client.ErrConnect)
 }
 
-// closed runs the closed loop.
+// closed performs a run in a closed loop.
 func (r *run) closed(ctx context.Context) {
 	ctx, cancel := context.WithDeadline(ctx, r.start.Add(r.length))
 	defer cancel()

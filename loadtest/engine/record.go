@@ -224,8 +224,8 @@ func (s *shard) opened(d time.Duration) {
 	Record(s.connect, d)
 }
 
-// record records an outcome. length is the end of the schedule. counted is false for requests of the warm-up,
-// which count only in their intervals.
+// record records an outcome. The parameter length is the end of the schedule, and counted is false for requests
+// of the warm-up, which count only in their intervals.
 func (s *shard) record(o *outcome, length time.Duration, counted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -83,7 +83,7 @@ var words = []word{
 	{"valid", result.ValidWhen},
 }
 
-// labelled is a run with its name in the report.
+// labelled contains a run and its name in the report.
 type labelled struct {
 	*result.Run
 	Name string
@@ -245,7 +245,7 @@ func (d *document) latencyOverTime() *plot {
 	return p.draw()
 }
 
-// when describes the interval of a point.
+// when formats the interval of a point.
 func when(p *result.Point) string { return result.Seconds(p.StartS) + " to " + result.Seconds(p.EndS) }
 
 // swaps returns marks for the times at which snapshots were first seen, except for the first snapshot.

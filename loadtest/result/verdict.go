@@ -68,7 +68,7 @@ func (r *Run) wrong() string {
 	return "no wrong answers"
 }
 
-// mostly names the most frequent failure. If that is FailStatus, it names the most frequent 429 or 5xx
+// mostly describes the most frequent failure. If that is FailStatus, it describes the most frequent 429 or 5xx
 // status.
 func (r *Run) mostly() string {
 	failures := SortedKeys(r.Requests.Failures)

@@ -36,7 +36,7 @@ type Mix struct {
 	rare    []rare
 }
 
-// rare is a request that must be refused.
+// rare describes a request that must be refused.
 type rare struct {
 	target string
 	expect check.Expect

@@ -190,7 +190,8 @@ const (
 	changes                  = "changes"
 )
 
-// ofPast maps the endpoints for past data, which need a filter, to the maximum number of assets in a request.
+// ofPast contains the endpoints for past data, with the maximum number of assets in a request. These endpoints
+// need a filter.
 var ofPast = map[string]int{history: 100, candles: 20, prices: 100}
 
 // filtered returns the listing from which the values of the kind's filter come.

@@ -136,7 +136,7 @@ func Continues(tb TB, r artifacts.Reader, older tlog.Tree, keys ...artifacts.Sig
 type client struct {
 	tb TB
 	r  artifacts.Reader
-	// had contains the tiles that have been read.
+	// The map had contains the tiles that have been read.
 	had map[string][]byte
 }
 

@@ -117,7 +117,7 @@ func ChangeRecord(t *testing.T, s artifacts.Reader) *artifacts.Change {
 	return must.Get(artifacts.ParseChange(Stored(t, s, artifacts.ChangeKey)))(t)
 }
 
-// All selects every key; see Clone.
+// All returns true for every key, so that Clone copies all objects.
 func All(artifacts.Key) bool { return true }
 
 // Clone copies the objects for which the function keep returns true to a new store.
@@ -207,18 +207,18 @@ type Fault struct {
 	Decision, Then faultstore.Decision
 }
 
-// FewPuts skips most puts, because they resemble each other.
+// FewPuts makes EveryFault skip most puts, because they resemble each other.
 func FewPuts(call int, kind faultstore.Kind) bool { return kind == faultstore.Put && call%9 != 0 }
 
-// Few skips nine out of ten gets and puts.
+// Few makes EveryFault skip nine out of ten gets and puts.
 func Few(call int, kind faultstore.Kind) bool {
 	return (kind == faultstore.Get || kind == faultstore.Put) && call%10 != 0
 }
 
 // EveryFault runs an operation on a fresh store, once for each of its calls and each way in which
 // the call can fail: it is refused, or applied but reported as failed. After it, all calls succeed,
-// or all are refused, as if the process had died, or all fail in the same way. skip selects calls
-// to leave out, counted from 0. The function check inspects the store after each run.
+// or all are refused, as if the process had died, or all fail in the same way. The function skip
+// selects calls to leave out, counted from 0. The function check inspects the store after each run.
 func EveryFault(t *testing.T, open func(*testing.T) artifacts.Store, skip func(call int, kind faultstore.Kind) bool,
 	op func(*testing.T, artifacts.Store) error, check func(t *testing.T, s artifacts.Store, f Fault, err error)) {
 	t.Helper()

@@ -175,8 +175,8 @@ func body(change func(r *http.Request, b string) string) Spoiling {
 	}
 }
 
-// replace returns a spoiling that replaces each match of a pattern. with receives the match and its
-// groups.
+// replace returns a spoiling that replaces each match of a pattern with the result of the function
+// with, which receives the match and its groups.
 func replace(pattern string, with func(match []string) string) Spoiling {
 	p := regexp.MustCompile(pattern)
 	return body(func(_ *http.Request, b string) string {

@@ -113,7 +113,7 @@ func (s *Store) Reset() {
 
 func (o Op) error(err error) error { return fmt.Errorf("%s %s%s: %w", o.Kind, o.Key, o.Prefix, err) }
 
-// call makes one call. apply makes it on the wrapped store.
+// call makes one call. The function apply makes it on the wrapped store.
 func (s *Store) call(ctx context.Context, op Op, apply func() error) (Op, Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return op, Block, op.error(err)

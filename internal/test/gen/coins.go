@@ -276,7 +276,7 @@ func assetIDs(s *model.Snapshot) []int64 {
 	return ids
 }
 
-// often returns one of the good values, or rarely a bad one.
+// often draws a value: usually a good one, and rarely a bad one.
 func (d draw) often(good, bad []string) string {
 	if d.chance(4) {
 		return pick(d, bad)

@@ -83,7 +83,7 @@ type Answer struct {
 	Body   []byte
 }
 
-// plain lists general HTTP headers, which the document does not list.
+// plain contains the names of general HTTP headers, which the document does not list.
 var plain = []string{"Connection", "Content-Length", "Content-Type", "Date"}
 
 // Check checks the answer to a request against the document: its status, every header and every

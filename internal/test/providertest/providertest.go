@@ -39,8 +39,8 @@ func New() *Provider {
 	return &Provider{answers: map[string][]byte{}, faults: map[string]http.HandlerFunc{}}
 }
 
-// Sample returns a provider that answers with the files of testdata/sample. files maps paths below
-// prefix to the names of these files without .json.
+// Sample returns a provider that answers with the files of testdata/sample. The keys of the parameter
+// files are paths below prefix. The values are the names of the sample's files without .json.
 func Sample(t testing.TB, prefix string, files map[string]string) *Provider {
 	t.Helper()
 	p := New()

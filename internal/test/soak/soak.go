@@ -323,7 +323,7 @@ func (s *soak) logged(ctx context.Context) error {
 	})
 }
 
-// builds runs a build every few seconds until ctx is done. It kills some of the builders, runs the
+// builds starts a build every few seconds until ctx is done. It kills some of the builders, runs the
 // change job, announces snapshots, and rolls back.
 func (s *soak) builds(ctx context.Context, random *rand.Rand) {
 	for i := 1; ctx.Err() == nil; i++ {
@@ -471,7 +471,7 @@ func (r *round) release() {
 	}
 }
 
-// spoils lists the ways to damage bytes. A nil result removes the object.
+// spoils contains the ways to damage bytes. A nil result removes the object.
 var spoils = []struct {
 	name  string
 	spoil func(random *rand.Rand) func([]byte) []byte

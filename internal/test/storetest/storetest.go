@@ -352,7 +352,7 @@ func listPages(t *testing.T, ctx context.Context, s artifacts.Store) {
 	wantKeys(t, ctx, s, "objects/", want...)
 }
 
-// legal lists unusual keys that every store must accept.
+// legal contains unusual keys that every store must accept.
 var legal = []string{
 	"a b", " a", "a ", "a+b", "a%20b", "%2e%2e/a", "a?b=c&d", "a#b", "a&b", "a;b,c:d", "(a)", "a'b", `"a"`, "<a>",
 	"a=b", "~a", "a~1", "*", "$HOME",

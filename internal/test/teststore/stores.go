@@ -265,7 +265,7 @@ func Restore(tb testing.TB, store, from artifacts.Store, at time.Time) {
 		From: upkeep.Copy{Reader: from, Name: "backup"}, Now: func() time.Time { return at }}))(tb)
 }
 
-// edited is a store that changes pointers when they are written.
+// edited wraps a store, and changes pointers when they are written.
 type edited struct {
 	artifacts.Store
 	edit func(*artifacts.Pointer)
