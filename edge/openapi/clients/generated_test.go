@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"net"
@@ -43,6 +44,7 @@ var asked = map[string]string{
 	"listHistory":    "symbol=BTC,PTL&window=1y&page=2&size=2",
 	"listCandles":    "symbol=BTC,PTL&interval=1d&from=2025-12-01T00:00:00Z&to=1795219200&page=2&size=2",
 	"listPrices":     "id=1,9&time=2026-11-21T12:05:00Z,1577836800",
+	"listChanges":    "collection=assets,chains&limit=3",
 	"searchAssets":   "q=petal+cl",
 }
 
@@ -170,8 +172,10 @@ func TestGenerators(t *testing.T) {
 func TestGenerated(t *testing.T) {
 	base, key, env := startGenerated(t)
 	all := tasks(t, base, key)
-	want := map[string]any{"pinned": all["pinned"], "file": all["file"], "day": all["day"],
-		"gone": "SNAPSHOT_GONE", "followSnapshots": `data: {"snapshot_time":"2026-11-21T12:00:00Z"}`}
+	_, _, changes := request(t, base+"/openapi/v1/changes?since=2026-11-21T11:50:00Z", key)
+	want := map[string]any{"pinned": all["pinned"], "file": all["file"], "day": all["day"], "gone": "SNAPSHOT_GONE",
+		"followSnapshots": fmt.Sprintf(`data: {"snapshot_time":"2026-11-21T12:00:00Z","changes":%v}`,
+			changes.(map[string]any)["total"])}
 	for path, item := range must.Get(openapitest.New())(t).Doc.Paths.Map() {
 		operation := item.Get.OperationID
 		if _, ok := asked[strings.TrimSuffix(operation, "At")]; ok {

@@ -28,6 +28,8 @@ var (
 		})))
 )
 
+var changed = []string{"assets", "chains"}
+
 // The range of candles.
 var from, to = "2025-12-01T00:00:00Z", "1795219200"
 
@@ -123,6 +125,12 @@ func main() {
 	})).JSON200.Result)
 	show("listPricesAt", get(client.ListPricesAtWithResponse(ctx, time, &api.ListPricesAtParams{
 		Id: &[]int64{1, 9}, Time: times,
+	})).JSON200.Result)
+	show("listChanges", get(client.ListChangesWithResponse(ctx, &api.ListChangesParams{
+		Collection: &changed, Limit: new(int64(3)),
+	})).JSON200.Result)
+	show("listChangesAt", get(client.ListChangesAtWithResponse(ctx, time, &api.ListChangesAtParams{
+		Collection: &changed, Limit: new(int64(3)),
 	})).JSON200.Result)
 	show("searchAssets", get(client.SearchAssetsWithResponse(ctx, &api.SearchAssetsParams{
 		Q: "petal cl",

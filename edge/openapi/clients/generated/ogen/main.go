@@ -14,6 +14,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/ogen-go/ogen/ogenerrors"
+
 	"example.com/marketdata/edge/openapi/clients/generated/ogen/api"
 )
 
@@ -24,12 +26,19 @@ func (key) ApiKey(context.Context, api.OperationName) (api.ApiKey, error) {
 	return api.ApiKey{APIKey: os.Getenv("MARKETDATA_KEY")}, nil
 }
 
+// QueryKey skips the key for spreadsheets, which is sent in the query.
+func (key) QueryKey(context.Context, api.OperationName) (api.QueryKey, error) {
+	return api.QueryKey{}, ogenerrors.ErrSkipClientSecurity
+}
+
 var (
 	ctx    = context.Background()
 	time   = os.Getenv("MARKETDATA_TIME")
 	times  = []string{"2026-11-21T12:05:00Z", "1577836800"}
 	client = get(api.NewClient(os.Getenv("MARKETDATA_URL"), key{}, api.WithClient(transport{})))
 )
+
+var changed = []api.ChangeCollectionItem{api.ChangeCollectionItemAssets, api.ChangeCollectionItemChains}
 
 // The range of candles.
 var from, to = "2025-12-01T00:00:00Z", "1795219200"
@@ -77,20 +86,20 @@ func main() {
 		Slug: []string{"bitcoin", "petal"}, Fields: []string{"links"},
 	})).(*api.AssetsAnswerHeaders).Response.Result)
 	show("listAssetsAt", get(client.ListAssetsAt(ctx, api.ListAssetsAtParams{
-		Time: time, Slug: []string{"bitcoin", "petal"}, Fields: []string{"links"},
+		PathTime: time, Slug: []string{"bitcoin", "petal"}, Fields: []string{"links"},
 	})).(*api.AssetsAnswerHeaders).Response.Result)
 	show("listQuotes", get(client.ListQuotes(ctx, api.ListQuotesParams{
 		ID: []int64{1, 9, 12}, Sort: api.NewOptQuoteSort(api.QuoteSortNameDesc),
 	})).(*api.QuotesAnswerHeaders).Response.Result)
 	show("listQuotesAt", get(client.ListQuotesAt(ctx, api.ListQuotesAtParams{
-		Time: time, ID: []int64{1, 9, 12}, Sort: api.NewOptQuoteSort(api.QuoteSortNameDesc),
+		PathTime: time, ID: []int64{1, 9, 12}, Sort: api.NewOptQuoteSort(api.QuoteSortNameDesc),
 	})).(*api.QuotesAnswerHeaders).Response.Result)
 	show("listMarkets", get(client.ListMarkets(ctx, api.ListMarketsParams{
 		Category: []string{"layer-1"}, Sort: api.NewOptMarketSort(api.MarketSortPercentChange24hDesc),
 		Page: api.NewOptInt64(2), Size: api.NewOptInt64(2), Fields: []string{"groups"},
 	})).(*api.MarketsAnswerHeaders).Response.Result)
 	show("listMarketsAt", get(client.ListMarketsAt(ctx, api.ListMarketsAtParams{
-		Time: time, Category: []string{"layer-1"},
+		PathTime: time, Category: []string{"layer-1"},
 		Sort: api.NewOptMarketSort(api.MarketSortPercentChange24hDesc), Page: api.NewOptInt64(2),
 		Size: api.NewOptInt64(2), Fields: []string{"groups"},
 	})).(*api.MarketsAnswerHeaders).Response.Result)
@@ -98,39 +107,39 @@ func main() {
 		By: api.NewOptBoard(api.BoardGainers),
 	})).(*api.TrendingAnswerHeaders).Response.Result)
 	show("listTrendingAt", get(client.ListTrendingAt(ctx, api.ListTrendingAtParams{
-		Time: time, By: api.NewOptBoard(api.BoardGainers),
+		PathTime: time, By: api.NewOptBoard(api.BoardGainers),
 	})).(*api.TrendingAnswerHeaders).Response.Result)
 	show("listExchanges", get(client.ListExchanges(ctx, api.ListExchangesParams{
 		Limit: api.NewOptInt64(2), Offset: api.NewOptInt64(1),
 		Sort: api.NewOptExchangeSort(api.ExchangeSortVolumeDesc),
 	})).(*api.ExchangesAnswerHeaders).Response.Result)
 	show("listExchangesAt", get(client.ListExchangesAt(ctx, api.ListExchangesAtParams{
-		Time: time, Limit: api.NewOptInt64(2), Offset: api.NewOptInt64(1),
+		PathTime: time, Limit: api.NewOptInt64(2), Offset: api.NewOptInt64(1),
 		Sort: api.NewOptExchangeSort(api.ExchangeSortVolumeDesc),
 	})).(*api.ExchangesAnswerHeaders).Response.Result)
 	show("getGlobal", get(client.GetGlobal(ctx, api.GetGlobalParams{})).(*api.GlobalAnswerHeaders).Response.Result)
 	show("getGlobalAt", get(client.GetGlobalAt(ctx, api.GetGlobalAtParams{
-		Time: time,
+		PathTime: time,
 	})).(*api.GlobalAnswerHeaders).Response.Result)
 	show("listCategories", get(client.ListCategories(ctx, api.ListCategoriesParams{
 		Page: api.NewOptInt64(2), Size: api.NewOptInt64(2), Sort: api.NewOptGroupSort(api.GroupSortName),
 	})).(*api.CategoriesAnswerHeaders).Response.Result)
 	show("listCategoriesAt", get(client.ListCategoriesAt(ctx, api.ListCategoriesAtParams{
-		Time: time, Page: api.NewOptInt64(2), Size: api.NewOptInt64(2),
+		PathTime: time, Page: api.NewOptInt64(2), Size: api.NewOptInt64(2),
 		Sort: api.NewOptGroupSort(api.GroupSortName),
 	})).(*api.CategoriesAnswerHeaders).Response.Result)
 	show("listChains", get(client.ListChains(ctx, api.ListChainsParams{
 		Slug: []string{"ethereum-chain", "palm-chain"},
 	})).(*api.ChainsAnswerHeaders).Response.Result)
 	show("listChainsAt", get(client.ListChainsAt(ctx, api.ListChainsAtParams{
-		Time: time, Slug: []string{"ethereum-chain", "palm-chain"},
+		PathTime: time, Slug: []string{"ethereum-chain", "palm-chain"},
 	})).(*api.ChainsAnswerHeaders).Response.Result)
 	show("listHistory", get(client.ListHistory(ctx, api.ListHistoryParams{
 		Symbol: []string{"BTC", "PTL"}, Window: api.NewOptWindow(api.Window1y), Page: api.NewOptInt64(2),
 		Size: api.NewOptInt64(2),
 	})).(*api.HistoryAnswerHeaders).Response.Result)
 	show("listHistoryAt", get(client.ListHistoryAt(ctx, api.ListHistoryAtParams{
-		Time: time, Symbol: []string{"BTC", "PTL"}, Window: api.NewOptWindow(api.Window1y),
+		PathTime: time, Symbol: []string{"BTC", "PTL"}, Window: api.NewOptWindow(api.Window1y),
 		Page: api.NewOptInt64(2), Size: api.NewOptInt64(2),
 	})).(*api.HistoryAnswerHeaders).Response.Result)
 	show("listCandles", get(client.ListCandles(ctx, api.ListCandlesParams{
@@ -138,20 +147,26 @@ func main() {
 		Size: api.NewOptInt64(2), From: api.NewOptString(from), To: api.NewOptString(to),
 	})).(*api.CandlesAnswerHeaders).Response.Result)
 	show("listCandlesAt", get(client.ListCandlesAt(ctx, api.ListCandlesAtParams{
-		Time: time, Symbol: []string{"BTC", "PTL"}, Interval: api.NewOptInterval(api.Interval1d),
+		PathTime: time, Symbol: []string{"BTC", "PTL"}, Interval: api.NewOptInterval(api.Interval1d),
 		Page: api.NewOptInt64(2), Size: api.NewOptInt64(2), From: api.NewOptString(from), To: api.NewOptString(to),
 	})).(*api.CandlesAnswerHeaders).Response.Result)
 	show("listPrices", get(client.ListPrices(ctx, api.ListPricesParams{
-		ID: []int64{1, 9}, Time: times,
+		ID: []int64{1, 9}, QueryTime: times,
 	})).(*api.PricesAnswerHeaders).Response.Result)
 	show("listPricesAt", get(client.ListPricesAt(ctx, api.ListPricesAtParams{
 		PathTime: time, ID: []int64{1, 9}, QueryTime: times,
 	})).(*api.PricesAnswerHeaders).Response.Result)
+	show("listChanges", get(client.ListChanges(ctx, api.ListChangesParams{
+		Collection: changed, Limit: api.NewOptInt64(3),
+	})).(*api.ChangesAnswerHeaders).Response.Result)
+	show("listChangesAt", get(client.ListChangesAt(ctx, api.ListChangesAtParams{
+		PathTime: time, Collection: changed, Limit: api.NewOptInt64(3),
+	})).(*api.ChangesAnswerHeaders).Response.Result)
 	show("searchAssets", get(client.SearchAssets(ctx, api.SearchAssetsParams{
 		Q: "petal cl",
 	})).(*api.SearchAnswerHeaders).Response.Result)
 	show("searchAssetsAt", get(client.SearchAssetsAt(ctx, api.SearchAssetsAtParams{
-		Time: time, Q: "petal cl",
+		PathTime: time, Q: "petal cl",
 	})).(*api.SearchAnswerHeaders).Response.Result)
 
 	show("pinned", get(client.ListQuotes(ctx, api.ListQuotesParams{
@@ -164,6 +179,6 @@ func main() {
 
 	events := get(client.FollowSnapshots(ctx, api.FollowSnapshotsParams{})).(*api.FollowSnapshotsOKHeaders)
 	show("followSnapshots", string(get(io.ReadAll(events.Response))))
-	gone := get(client.ListQuotesAt(ctx, api.ListQuotesAtParams{Time: "20200101T000000Z"}))
+	gone := get(client.ListQuotesAt(ctx, api.ListQuotesAtParams{PathTime: "20200101T000000Z"}))
 	show("gone", gone.(*api.SnapshotGoneHeaders).Response.MessageKey)
 }

@@ -68,6 +68,10 @@ const prices = { id: [1, 9], time: ["2026-11-21T12:05:00Z", "1577836800"] } sati
 show("listPrices", await client.GET("/openapi/v1/prices", { params: { query: prices } }));
 show("listPricesAt", await client.GET("/at/{time}/openapi/v1/prices", { params: { path, query: prices } }));
 
+const changes = { collection: ["assets", "chains"], limit: 3 } satisfies Query<"/openapi/v1/changes">;
+show("listChanges", await client.GET("/openapi/v1/changes", { params: { query: changes } }));
+show("listChangesAt", await client.GET("/at/{time}/openapi/v1/changes", { params: { path, query: changes } }));
+
 const search = { q: "petal cl" } satisfies Query<"/openapi/v1/search">;
 show("searchAssets", await client.GET("/openapi/v1/search", { params: { query: search } }));
 show("searchAssetsAt", await client.GET("/at/{time}/openapi/v1/search", { params: { path, query: search } }));
