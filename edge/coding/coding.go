@@ -1,7 +1,7 @@
 // Package coding compresses the bodies of answers with gzip, brotli and zstd.
 //
 // Each coding has one fixed setting, so equal bodies compress to equal bytes on every edge (INTERFACE.md,
-// "Codings"). It is the fastest setting whose output is at most 1.10 times as long as that of gzip -6.
+// "Codings"). It is the fastest setting whose output is at most 1.10 times as long as the output of gzip -6.
 // `make bench-edge CODINGS=1` compares the settings.
 package coding
 

@@ -14,9 +14,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/ogen-go/ogen/ogenerrors"
-
 	"example.com/marketdata/edge/openapi/clients/generated/ogen/api"
+	"github.com/ogen-go/ogen/ogenerrors"
 )
 
 // key is the source of the API key.
