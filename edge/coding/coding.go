@@ -2,7 +2,7 @@
 //
 // Each coding has one fixed setting, so equal bodies compress to equal bytes on every edge (INTERFACE.md,
 // "Codings"). It is the fastest setting whose output is at most 1.10 times as long as the output of gzip -6.
-// `make bench-edge CODINGS=1` compares the settings.
+// edge/CODINGS.md compares the settings.
 package coding
 
 import (
