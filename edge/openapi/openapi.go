@@ -60,7 +60,7 @@ func Document(o Options) ([]byte, error) {
 	}
 	keys := ""
 	if o.KeyRequestURL != "" {
-		keys = " Keys are requested at <" + o.KeyRequestURL + ">."
+		keys = " Request a key at <" + o.KeyRequestURL + ">."
 	}
 	var links []string
 	for name := range pages {

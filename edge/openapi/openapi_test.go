@@ -31,7 +31,7 @@ func TestDocument(t *testing.T) {
 		doc := must.Get(openapi3.NewLoader().LoadFromData(text))(t)
 		// Validate also checks the examples.
 		must.OK(t, doc.Validate(context.Background()))
-		said := strings.Contains(doc.Info.Description, "Keys are requested at <"+where+">.") &&
+		said := strings.Contains(doc.Info.Description, "Request a key at <"+where+">.") &&
 			strings.Contains(doc.Components.SecuritySchemes["ApiKey"].Value.Description, where)
 		if said != (o.KeyRequestURL != "") || bytes.Contains(text, []byte("$KEYS")) ||
 			leftMark.Match(text) || bytes.Contains(text, []byte("](quick-start.md)")) ||

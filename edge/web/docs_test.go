@@ -145,10 +145,10 @@ func TestPinned(t *testing.T) {
 			`.querySelectorAll("[data-addressbar-action=send]")].find((button) => button.checkVisibility())`
 	)
 	p.await(menu + `.some((entry) => entry.startsWith("Pinned"))`)
-	p.expect(`String(`+menu+`.some((entry) => entry.startsWith("Prices up to a snapshot")))`, "false")
+	p.expect(`String(`+menu+`.some((entry) => entry.startsWith("List prices up to a snapshot")))`, "false")
 	p.goTo(base + "/docs#" + history)
 	p.await(operation + `.querySelector(".show-api-client-button")`)
-	p.expect(`String(`+menu+`.filter((entry) => entry.includes("snapshot")).length)`, "18")
+	p.expect(`String(`+menu+`.filter((entry) => entry.includes("snapshot")).length)`, "21")
 	p.eval(operation + `.querySelector(".show-api-client-button").click()`)
 	p.await(send)
 	p.eval(console + `.querySelector("#id [aria-label$=Value] [contenteditable]").focus()`)
