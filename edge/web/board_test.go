@@ -598,8 +598,8 @@ func TestBoardSearch(t *testing.T) {
 		{"ÖK", hostile[2].name, "1 asset"},
 		{"KRONE öst", hostile[2].name, "1 asset"},
 		{"<b>", hostile[0].name, "1 asset"},
-		{"nope", "", "No asset found. A single letter only matches a whole word."},
-		{"a b c d e f g h i", "", "Too long: at most 8 words, and 64 letters."},
+		{"nope", "", "No assets found. A single letter matches only a whole word."},
+		{"a b c d e f g h i", "", "Too long: enter at most 8 words and 64 letters."},
 	} {
 		find(c.text)
 		p.await(foundNames + ` === ` + quote(c.names) + ` && ` + says + ` === ` + quote(c.says))
@@ -614,7 +614,7 @@ func TestBoardSearch(t *testing.T) {
 	p.await(`document.querySelector("#q").value === ""`)
 	find("asset")
 	p.await(`document.querySelectorAll("#found li").length === 20 && ` + says +
-		` === "The first 20: more letters find others."`)
+		` === "The first 20 assets. Type more letters to find others."`)
 	// Letters that are typed quickly cause only one request. Enter opens the first result.
 	before := p.count("/search?")
 	p.eval(`for (const q of ["s", "s0", "s08"]) { document.querySelector("#q").value = q; document.querySelector("#q").dispatchEvent(new Event("input")); }`)
@@ -864,7 +864,7 @@ func TestBoardAsset(t *testing.T) {
 
 	// Check pages without prices and without an asset. A URL that does not lead to the web is not a link.
 	p.goTo(base + "/?asset=" + url.QueryEscape(assetSlug(0)) + "&window=24h")
-	p.await(chart + ` === "There are no prices of the last 24 hours."`)
+	p.await(chart + ` === "There are no prices for the last 24 hours."`)
 	p.expect(`document.querySelector("#detail-head .price").textContent`, "\u2013 \u2013")
 	p.shoot("asset-none")
 	p.checkAxe("no points")

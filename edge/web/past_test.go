@@ -168,7 +168,7 @@ func (p *page) checkDated(times []time.Time) {
 	want := "Price|$500.25|Market cap|–|Volume 24 h|–|Snapshot|" + times[0].Format("2006-01-02 15:04 UTC")
 	p.expect(says, want)
 	askFor("2001-02-03", "04:05")
-	p.expect(says, "No price is kept for 2001-02-03 04:05 UTC.")
+	p.expect(says, "No price is available for 2001-02-03 04:05 UTC.")
 	p.block("*/prices?*")
 	askFor("2001-02-03", "04:05")
 	p.expect(says, "The price could not be loaded: The service cannot be reached.")

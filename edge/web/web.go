@@ -175,7 +175,7 @@ var unchanging = sync.OnceValues(func() (map[string]server.StaticFile, error) {
 var coins = sync.OnceValue(func() map[string]server.StaticFile {
 	all := map[string]server.StaticFile{}
 	// People who open the base URL in a browser should see that it is right.
-	about := file([]byte(`{"about":"CoinGecko-compatible API: a program takes this as its base address",`+
+	about := file([]byte(`{"about":"CoinGecko-compatible API: use this URL as the base URL of your program",`+
 		`"paths":"/api/v3/openapi.json","reference":"/docs?coingecko"}`), "application/json", filePolicy)
 	all[coingecko.Prefix], all[strings.TrimSuffix(coingecko.Prefix, "/")] = about, about
 	for name, body := range map[string][]byte{"ping": []byte(coingecko.Ping), "openapi.json": coingecko.Document} {

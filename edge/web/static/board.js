@@ -501,7 +501,7 @@ async function showLines(rows, prices, signal) {
       box.setAttribute("aria-label", "From " + price(points[0][1]) + " to " + price(points.at(-1)[1]));
       line(box, points, seconds(pin));
     } else {
-      box.replaceChildren(element("span", { title: points ? "no prices are kept" : "could not be loaded" }, "\u2013"));
+      box.replaceChildren(element("span", { title: points ? "no prices are available" : "could not be loaded" }, "\u2013"));
     }
   }
 }
@@ -669,7 +669,7 @@ function showAge() {
   const [date, ...clocked] = utc(pin).split(" ");
   $("age").firstChild.textContent = "Snapshot of " + date + " ";
   $("age").lastChild.textContent = clocked.join(" ") + ", " + said + ", " + next;
-  $("age").title = "Snapshot of " + utc(pin) + "; here " + local(pin);
+  $("age").title = "Snapshot of " + utc(pin) + "; local time: " + local(pin);
   $("age").className = [stale && "stale", !reachable ? "red" : dropped ? "amber" : ""].filter(Boolean).join(" ");
 }
 

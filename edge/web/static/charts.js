@@ -7,11 +7,11 @@ const hour = 3600, day = 86400; // seconds
 // windows describes the windows of /history: the length of an interval, the length of the window (none if it
 // begins with the first price), the interval of its candles, and the window in words.
 const windows = {
-  "24h": { step: 600, length: day, candles: "1h", words: " of the last 24 hours" },
-  "7d": { step: hour, length: 7 * day, candles: "1h", words: " of the last 7 days" },
-  "30d": { step: 4 * hour, length: 30 * day, candles: "1d", words: " of the last 30 days" },
-  "90d": { step: 12 * hour, length: 90 * day, candles: "1d", words: " of the last 90 days" },
-  "1y": { step: day, length: 365 * day, candles: "1d", words: " of the last year" },
+  "24h": { step: 600, length: day, candles: "1h", words: " for the last 24 hours" },
+  "7d": { step: hour, length: 7 * day, candles: "1h", words: " for the last 7 days" },
+  "30d": { step: 4 * hour, length: 30 * day, candles: "1d", words: " for the last 30 days" },
+  "90d": { step: 12 * hour, length: 90 * day, candles: "1d", words: " for the last 90 days" },
+  "1y": { step: day, length: 365 * day, candles: "1d", words: " for the last year" },
   max: { step: day, candles: "1d", words: "" },
 };
 const candleSteps = { "1h": hour, "1d": day };

@@ -76,7 +76,7 @@ function showClients(panel) {
   own.id = "clients";
   const title = document.createElement("h3"), text = document.createElement("p");
   title.textContent = "Clients";
-  text.textContent = "Go, Python and TypeScript, without dependencies, are in the project's folder edge/openapi/clients. They read whole listings in one snapshot, wait and try again, follow events, and finish interrupted downloads.";
+  text.textContent = "The project's folder edge/openapi/clients has clients for Go, Python and TypeScript, which have no dependencies. They read whole listings from one snapshot, retry failed requests, follow events, and resume interrupted downloads.";
   own.append(title, text);
   panel.before(own);
 }

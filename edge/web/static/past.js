@@ -44,7 +44,7 @@ async function showChart(asset, now, percent, signal) {
   const last = charted.of === of && chart && chart.index < chart.points.length - 1 ? rows.findIndex(([time]) => time === chart.points[chart.index][0]) : -1;
   const zoom = charted.of === of && !$("whole").hidden && chart?.view;
   const focused = document.activeElement.id === "plot";
-  const plot = element("div", { id: "plot", role: "slider", tabindex: "0", "aria-label": (ofCandles ? "Candles" : "Price") + words + ", by time", "aria-description": "Plus and minus zoom, Escape shows the whole window", "aria-valuemin": "0" });
+  const plot = element("div", { id: "plot", role: "slider", tabindex: "0", "aria-label": (ofCandles ? "Candles" : "Price") + words + ", by time", "aria-description": "Press plus or minus to zoom, and Escape to show the whole window", "aria-valuemin": "0" });
   clearChart(plot);
   const [oldest, newest] = [points[0]?.[1] ?? rows[0][1], points.at(-1)?.[1] ?? rows.at(-1)[4]];
   const sign = percent == null ? trend(oldest, newest) : change(percent).sign;
@@ -142,7 +142,7 @@ async function askDated(event) {
   try {
     const { result } = await ask("prices", { id: dated.id, time }, pin, signal);
     const { snapshot_time, price, market_cap, volume: traded } = result.items[0]?.prices[0] ?? {};
-    said = price == null ? "No price is kept for " + utc(time) + "." : element("dl", {},
+    said = price == null ? "No price is available for " + utc(time) + "." : element("dl", {},
       entry("Price", dollars(price)), entry("Market cap", exact(market_cap, money)), entry("Volume 24 h", volume(traded)), entry("Snapshot", timed(snapshot_time)));
   } catch (problem) {
     said = "The price could not be loaded: " + why(problem);

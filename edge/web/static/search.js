@@ -18,7 +18,7 @@ async function search() {
   const long = new TextEncoder().encode(q).length > searchBytes || words(q).length > searchWords;
   if (long || words(q).length === 0) {
     closeFound();
-    if (long) sayFound("Too long: at most " + searchWords + " words, and " + searchBytes + " letters.");
+    if (long) sayFound("Too long: enter at most " + searchWords + " words and " + searchBytes + " letters.");
     return;
   }
   searching?.abort();
@@ -56,7 +56,7 @@ function meant(rows, q) {
 function showFound(rows) {
   found = rows;
   move(-1);
-  sayFound(rows.length === 0 ? "No asset found. A single letter only matches a whole word." : rows.length === 1 ? "1 asset" : rows.length < mostFound ? rows.length + " assets" : "The first " + mostFound + ": more letters find others.");
+  sayFound(rows.length === 0 ? "No assets found. A single letter matches only a whole word." : rows.length === 1 ? "1 asset" : rows.length < mostFound ? rows.length + " assets" : "The first " + mostFound + " assets. Type more letters to find others.");
   $("found").replaceChildren(
     ...rows.map((row, i) => {
       const option = element("li", { role: "option", id: "found-" + i, "aria-selected": "false" }, mark(row), element("span", { class: "name" }, row.name), element("span", { class: "soft" }, row.symbol), element("span", { class: "soft" }, row.rank ? "#" + row.rank : ""));
