@@ -34,7 +34,7 @@ type Files struct {
 	Cache     *shards.Cache
 
 	mu    sync.Mutex
-	named artifacts.Ref // the object from which the field sets was parsed
+	named artifacts.Ref // the object from which the sets below were parsed
 	sets  *artifacts.FileSets
 	lists []*list // most recently used first
 }

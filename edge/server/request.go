@@ -43,7 +43,7 @@ type Request struct {
 	fault     error       // why a file could not be read, or nil
 	close     bool        // close the connection after the answer
 	payer     *auth.Key   // the key that pays for the answer, or nil
-	limited   bool        // whether the fields limit and left are set
+	limited   bool        // whether the next two fields are set
 	limit     limit.Limit // the limit that applies to the request
 	left      limit.Decision
 

@@ -9,8 +9,8 @@ import (
 	"example.com/marketdata/internal/suggest"
 )
 
-// Route is the kind of request for logs and metrics. The first routes are the endpoints, in the order of
-// package query.
+// Route is the kind of a request, as recorded in logs and metrics. The first routes are the endpoints, in the
+// order of package query.
 type Route uint8
 
 const (

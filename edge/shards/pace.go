@@ -28,8 +28,8 @@ const (
 	gentleSleep = 4
 )
 
-// Gently makes the sleeps long for the duration d. Work that takes longer than d has a deadline to meet, so
-// after d it runs faster.
+// Gently lengthens the sleeps for the next d. After that they return to normal, so that work that is still
+// unfinished meets its deadline.
 func (p *Pace) Gently(d time.Duration) {
 	p.mu.Lock()
 	p.gentle = time.Now().Add(d)

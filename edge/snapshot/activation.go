@@ -52,7 +52,7 @@ func (r *Refresher) enqueue(ctx context.Context, next *Snapshot, a *arrival) {
 	r.fetchEarly(ctx, next)
 }
 
-// advance makes all snapshots that are due current, in order. The caller must hold r.activating.
+// advance activates all snapshots that are due, in order. The caller must hold r.activating.
 func (r *Refresher) advance(ctx context.Context) {
 	for {
 		r.mu.Lock()

@@ -84,7 +84,7 @@ type Refresher struct {
 	unasked atomic.Int64
 
 	// activating serializes changes of the state by the goroutine of Run and by the timers of waiting
-	// snapshots. It must be locked before mu. It also guards the field record.
+	// snapshots. It must be locked before mu. It also guards the change record in force.
 	activating sync.Mutex
 	record     *artifacts.Change // the change record in force
 

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Bar shows a progress bar on standard error if that is a terminal. Each call of step advances it
-// by one step; the parameter total is the number of steps.
+// Bar shows a progress bar with the given number of steps on standard error if that is a terminal.
+// Each call of step advances it by one step.
 func Bar(total int, what string) (step func()) {
 	bar := progressbar.NewOptions(total, progressbar.OptionSetDescription(what), progressbar.OptionSetWriter(os.Stderr),
 		progressbar.OptionSetVisibility(term.IsTerminal(int(os.Stderr.Fd()))), progressbar.OptionShowCount(),

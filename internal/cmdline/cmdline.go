@@ -65,8 +65,8 @@ type Program struct {
 	// Help contains the help texts of the commands. Each text follows a line with # and the
 	// command.
 	Help string
-	// Groups contains the titles of the flag groups, in the order in which the help shows them.
-	// The tag group assigns a flag to a group.
+	// Groups contains the titles of the flag groups, in the order in which the help shows them. The
+	// tag "group" assigns a flag to a group.
 	Groups []string
 	// Usage is an additional error that counts as wrong usage. It is for errors from the program's library.
 	Usage error
@@ -98,7 +98,7 @@ func Uninterrupted(ctx context.Context, err error) error {
 // Do parses the command line, runs the command and returns the exit status. The status is never
 // Done if a write to out failed. For every other status, the reason is written to errout.
 //
-// The tag daemon marks a command that runs until it is stopped. Nobody needs to read errout while
+// The tag "daemon" marks a command that runs until it is stopped. Nobody needs to read errout while
 // it runs: lines that do not fit into a [logs.Queue] are dropped.
 func (p Program) Do(ctx context.Context, args []string, out, errout io.Writer) (status int) {
 	stdout := &output{to: out, paint: PaintOn(out)}

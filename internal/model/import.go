@@ -33,9 +33,9 @@ func RowsOf(files Files) (rows []PastRow, total *big.Rat, err error) {
 	return rows, total, nil
 }
 
-// Import adds rows of the past as if snapshots with them had been built (FEED.md, "Importing a
-// past"). totals contains the totals of whole feeds, by the times of their snapshots. The newest
-// snapshot does not change.
+// Import adds past rows as if snapshots with them had been built (FEED.md, "Importing a past").
+// totals contains the totals of whole feeds, by the times of their snapshots. The newest snapshot
+// does not change.
 func (w *World) Import(rows []PastRow, totals map[time.Time]*big.Rat) {
 	newest := w.Newest()
 	im := &importing{World: w, at: newest.Time}

@@ -250,8 +250,8 @@ func number(s string) *big.Rat {
 
 var decimalText = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]*[1-9])?$`)
 
-// isDecimal reports whether s is a decimal in the form of FEED.md, "Numbers", with at most the
-// given number of decimals. A negative number of decimals means no limit.
+// isDecimal reports whether s is a decimal in the form that FEED.md ("Numbers") defines, with at
+// most the given number of decimal places. If places is negative, there is no limit.
 func isDecimal(s string, places int, signed bool) bool {
 	_, fraction, _ := strings.Cut(s, ".")
 	return decimalText.MatchString(s) && s != "-0" && (places < 0 || len(fraction) <= places) && (signed || s[0] != '-')

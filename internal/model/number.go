@@ -118,7 +118,7 @@ func percent(base, value *big.Rat) *big.Rat {
 	return round(change, percentPlaces)
 }
 
-// Decimal parses a number as the feed does and returns it in plain notation.
+// Decimal parses a number by the rules for numbers in feeds, and returns it in plain notation.
 func Decimal(text string, places, integerDigits int) (string, error) {
 	x, err := readDecimal(text, places, integerDigits)
 	if err != nil {

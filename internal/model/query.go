@@ -21,11 +21,11 @@ type listing struct {
 	sorts       []string
 	defaultSort string
 	descending  bool   // whether the default sort is descending
-	symbol      bool   // whether it reads the parameter symbol
-	groups      bool   // whether it reads the parameters category and chain
-	field       string // the value that the parameter fields accepts, or "" if it does not read fields
+	symbol      bool   // whether it reads the parameter "symbol"
+	groups      bool   // whether it reads the parameters "category" and "chain"
+	field       string // the value that the parameter "fields" accepts, or "" if the endpoint does not read it
 	strict      bool   // whether sizes follow the rules of /exchanges
-	history     bool   // whether it ignores the parameter sort and needs a filter, as /history does
+	history     bool   // whether it ignores the parameter "sort" and needs a filter, as /history does
 	most        int64  // maximum number of rows on a page; 0 means maxSize
 	usual       int64  // default number of rows on a page; 0 means defaultSize
 }
@@ -72,12 +72,12 @@ type Query struct {
 	Window   string // for history
 	Interval string // for candles, like From and To, which are Unix seconds
 	From, To int64
-	HasFrom  bool    // whether the parameter from was sent
-	HasTo    bool    // whether the parameter to was sent
+	HasFrom  bool    // whether the parameter "from" was sent
+	HasTo    bool    // whether the parameter "to" was sent
 	Times    []int64 // for prices, in Unix seconds
-	Text     string  // for search: the parameter q, folded
+	Text     string  // for search: the parameter "q", folded
 	Since    int64   // for changes, in Unix seconds
-	HasSince bool    // whether the parameter since was sent
+	HasSince bool    // whether the parameter "since" was sent
 	// Collections and Kinds restrict changes; nil means all.
 	Collections, Kinds []string
 	Ignored            string // the value of X-Ignored, or "" if the header is absent

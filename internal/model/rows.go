@@ -214,7 +214,7 @@ func (r *reader) boolean(name string, otherwise bool) bool {
 	return otherwise
 }
 
-// id returns the field id. An invalid id sets the row aside.
+// id returns the value of the field "id". An invalid id sets the row aside.
 func (r *reader) id() *int64 {
 	before := r.warnings
 	id := r.integer("id", 1)

@@ -12,7 +12,7 @@ import (
 const search = "search"
 
 const (
-	maxText  = 64 // maximum length of the parameter q, in bytes
+	maxText  = 64 // maximum length of the parameter "q", in bytes
 	maxWords = 8
 	maxFound = 20 // items in an answer
 )

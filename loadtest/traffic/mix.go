@@ -136,7 +136,7 @@ type mixSession struct {
 	req    engine.Request
 	ask    check.Ask
 	coding string
-	// The bytes to which the field ask refers.
+	// The bytes to which the Ask above refers.
 	target, accept, pin, tag, id []byte
 	tagKey                       []byte
 	at                           []byte // precedes the target if byPath is set

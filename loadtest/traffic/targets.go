@@ -187,8 +187,8 @@ func prepare(t *Target, class int) prepared {
 	return p
 }
 
-// AddHeader adds the header fields that the target does not have already. The keys of the parameter fields
-// are canonical names, and the values have the form "Name: value".
+// AddHeader adds the header fields that the target does not have already. fields maps canonical names to
+// header lines of the form "Name: value".
 func (t *Target) AddHeader(fields map[string]string) {
 	missing := maps.Clone(fields)
 	for _, h := range t.Header {

@@ -78,7 +78,7 @@ func (b *bench) history(ctx context.Context) error {
 }
 
 // yearsOf returns an asker for a year's prices of the given number of assets. The last id of each request
-// belongs to no asset and makes the request new.
+// belongs to no asset; it is random, so that no two requests are the same.
 func yearsOf(assets int) asker {
 	return func(dst []byte, rnd *rand.Rand) []byte {
 		dst = append(dst, history+"?window=1y&id="...)

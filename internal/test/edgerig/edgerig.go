@@ -33,7 +33,7 @@ func New(tb testing.TB, store artifacts.Reader, shardMemory int64) *Rig {
 	})}
 }
 
-// Run refreshes until Freeze is called or the test ends. The parameter warm may be nil.
+// Run refreshes until Freeze is called or the test ends. warm may be nil.
 func (r *Rig) Run(tb testing.TB, warm func(ctx context.Context, old, next *snapshot.Snapshot) func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

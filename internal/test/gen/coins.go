@@ -266,7 +266,7 @@ func (d draw) time(at int64) string {
 			"2025-06-01T24:00", "2025-06-01T10:00:60Z", "2025-06-01T1:00", "2025-06-01T10:00.5", "2025-06-01T10:00+2",
 			"2025-06-01X10:00", "2025-06-01T10:00:00+02:00:00"})
 	if d.chance(10) {
-		return strings.ReplaceAll(text, " ", "+") // The + of a zone becomes a blank.
+		return strings.ReplaceAll(text, " ", "+") // Not encoded: the + in a zone offset is then decoded as a space.
 	}
 	return d.encode(text)
 }

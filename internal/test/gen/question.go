@@ -84,8 +84,8 @@ func Searches(w *model.World) *rapid.Generator[model.Question] {
 	})
 }
 
-// LongFilters generates requests whose filter matches many rows of a crowd, in any order and at any
-// page.
+// LongFilters generates requests for any page, in any order, with a filter that matches many rows
+// of a crowd.
 func LongFilters(w *model.World) *rapid.Generator[model.Question] {
 	return rapid.Custom(func(t *rapid.T) model.Question {
 		d := draw{t}

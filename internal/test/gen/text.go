@@ -32,7 +32,7 @@ var slugs = []string{
 	"1move token", "σας", "ΣΑΣ", "-", "0", "5",
 }
 
-// text returns a text that is not empty.
+// text returns a non-empty string.
 func (d draw) text(pool []string) string {
 	switch {
 	case d.chance(60):

@@ -86,8 +86,8 @@ func (p *Process) terminate() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // An error means that the process has already ended.
 }
 
-// Stop asks the program to end, kills it if it is still running after grace, and returns when it
-// has ended.
+// Stop asks the program to end, kills it if it is still running after the grace period, and returns
+// when it has ended.
 func (p *Process) Stop(grace time.Duration) {
 	p.terminate()
 	select {

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// Path is the path of most requests in the corpus. A server under test answers it with 200, and
-// every other path with 404, except the path of OPTIONS.
+// Path is the path of most requests in the corpus. A server under test answers requests for it with
+// 200 and for any other path with 404, except that OPTIONS may have any path.
 const Path = "/openapi/v1/assets"
 
 // Limits from INTERFACE.md, "Order of work" and "Framing".
