@@ -455,11 +455,11 @@ func (e *Edge) servePublic(ctx context.Context) error {
 	return e.public.ServeAll(e.listeners...)
 }
 
-// await waits until why returns "". It returns false if ctx is done first.
-func (e *Edge) await(ctx context.Context, why func() string) bool {
+// await waits until reason returns an empty string. It returns false if ctx is done first.
+func (e *Edge) await(ctx context.Context, reason func() string) bool {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
-	for why() != "" {
+	for reason() != "" {
 		select {
 		case <-ctx.Done():
 			return false

@@ -315,8 +315,8 @@ func (s *searcher) saturate() error {
 }
 
 // NodesFor returns the number of nodes that the given traffic (in requests a second) needs if one node may
-// fail and a share of each node's capacity, the parameter headroom, must stay free. The result is at least
-// two, or 0 if no capacity was found.
+// fail. headroom is the share of each node's capacity that must stay free. The result is at least two, or 0 if
+// no capacity was found.
 func (c *Capacity) NodesFor(traffic, headroom float64) int {
 	perNode := c.Rate / float64(c.Nodes) * (1 - headroom)
 	if !c.Found || !(perNode > 0) {

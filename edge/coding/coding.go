@@ -29,18 +29,17 @@ const Large = 128 << 10
 // two portions before it compresses them.
 const portion = 32 << 10
 
-// portions calls the function code with each portion of a large body in turn. It passes any other body in one
-// piece.
-func portions(body []byte, code func(part []byte, last bool)) {
+// portions calls compress with each portion of a large body in turn. It passes any other body in one piece.
+func portions(body []byte, compress func(part []byte, last bool)) {
 	if len(body) > Large {
 		for len(body) > portion {
 			began := time.Now()
-			code(body[:portion], false)
+			compress(body[:portion], false)
 			body = body[portion:]
 			time.Sleep(time.Since(began))
 		}
 	}
-	code(body, true)
+	compress(body, true)
 }
 
 var zstdEncoder = func() *zstd.Encoder {

@@ -38,8 +38,8 @@ func (c *composer) ohlc() {
 	c.add("]")
 }
 
-// eachCandle adds the asset's hourly or daily candles in US dollars for all intervals that begin in [from,
-// to].
+// eachCandle adds the asset's hourly or daily candles in US dollars for all intervals that begin in
+// [from, to].
 func (c *composer) eachCandle(id uint64, from, to int64, b *bar) {
 	interval := artifacts.Days
 	if c.q.step < day {
@@ -72,8 +72,8 @@ func (c *composer) eachCandle(id uint64, from, to int64, b *bar) {
 	}))
 }
 
-// eachRatio adds the asset's prices, expressed in another asset, for all intervals that begin in [from,
-// to] and whose ten-minute snapshots are all kept. Candles cannot be divided, since they do not state the
+// eachRatio adds the asset's prices, expressed in another asset, for all intervals that begin in
+// [from, to] and whose ten-minute snapshots are all kept. Candles cannot be divided, since they do not state the
 // times of their prices.
 func (c *composer) eachRatio(id uint64, r *rate, from, to int64, b *bar) {
 	const interval = artifacts.TenMinutes

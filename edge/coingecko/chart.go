@@ -39,10 +39,10 @@ func (c *composer) window(begin int64) int {
 	return query.MaxWindow
 }
 
-// eachPoint calls the function do for each requested point of an asset, taken from the finest window that
-// covers the points. If the request has an interval, the requested points are the first one of each hour or
-// day, and the newest one. Daily points, except the newest, are shown at the beginning of their day.
-func (c *composer) eachPoint(id uint64, do func(stand, at int64, price []byte)) {
+// eachPoint calls visit for each requested point of an asset, taken from the finest window that covers the
+// points. If the request has an interval, the requested points are the first one of each hour or day, and the
+// newest one. Daily points, except the newest, are shown at the beginning of their day.
+func (c *composer) eachPoint(id uint64, visit func(stand, at int64, price []byte)) {
 	now := c.s.Time.Unix()
 	step := max(c.q.step, 1)
 	before := (c.q.begin - 1) / step
@@ -56,7 +56,7 @@ func (c *composer) eachPoint(id uint64, do func(stand, at int64, price []byte)) 
 			return
 		}
 		before = at / step
-		do(stand, at, price)
+		visit(stand, at, price)
 	})
 }
 
@@ -207,27 +207,27 @@ func (c *composer) sparkline(id uint64, r *rate) {
 	})
 }
 
-// points calls the function do for each of an asset's points in a window, if the snapshot has any. With
-// interval=hourly, a window with longer intervals has too few points. In that case, the method uses the
-// hourly snapshots of the past, from the first hour that is kept.
-func (c *composer) points(at *rows.Cursor, window int, id uint64, do func(at time.Time, price []byte)) {
+// points calls visit for each of an asset's points in a window, if the snapshot has any. With interval=hourly,
+// a window with longer intervals has too few points. In that case, the method uses the hourly snapshots of the
+// past, from the first hour that is kept.
+func (c *composer) points(at *rows.Cursor, window int, id uint64, visit func(at time.Time, price []byte)) {
 	now, first := c.s.Time.Unix(), int64(-1)
 	if c.q.step == hour && window > sparkWindow {
 		first = c.firstHour()
 	}
 	if first < 0 {
-		c.windowPoints(at, window, id, do)
+		c.windowPoints(at, window, id, visit)
 		return
 	}
 	if c.q.begin < first {
 		c.windowPoints(at, window, id, func(t time.Time, price []byte) {
 			if t.Unix() < first {
-				do(t, price)
+				visit(t, price)
 			}
 		})
 	}
-	c.pastPoints(at, artifacts.Hours, max(first, down(c.q.begin, hour)), min(c.q.end, now), id, do)
-	c.pastPoints(at, artifacts.TenMinutes, down(now, hour), now, id, do) // the current hour
+	c.pastPoints(at, artifacts.Hours, max(first, down(c.q.begin, hour)), min(c.q.end, now), id, visit)
+	c.pastPoints(at, artifacts.TenMinutes, down(now, hour), now, id, visit) // the current hour
 }
 
 // hoursKept returns the beginning of the first hour whose snapshots are all kept.
@@ -248,34 +248,34 @@ func (c *composer) firstHour() int64 {
 	return -1
 }
 
-// pastPoints calls the function do with the asset's price in the first snapshot of each interval that begins
-// in [from, to].
+// pastPoints calls visit with the asset's price in the first snapshot of each interval that begins in
+// [from, to].
 func (c *composer) pastPoints(at *rows.Cursor, interval int, from, to int64, id uint64,
-	do func(at time.Time, price []byte),
+	visit func(at time.Time, price []byte),
 ) {
 	if c.err != nil || id == 0 {
 		return
 	}
 	c.fail(c.f.EachPast(at, c.s, interval, from, to, id, func(t time.Time, moment, _ []byte) {
 		if moment != nil {
-			do(t, digitsAt(moment))
+			visit(t, digitsAt(moment))
 		}
 	}))
 }
 
-// windowPoints calls the function do for each of an asset's points in a window. For query.MaxWindow, these
-// are the points of the requested days.
-func (c *composer) windowPoints(at *rows.Cursor, window int, id uint64, do func(at time.Time, price []byte)) {
+// windowPoints calls visit for each of an asset's points in a window. For query.MaxWindow, these are the
+// points of the requested days.
+func (c *composer) windowPoints(at *rows.Cursor, window int, id uint64, visit func(at time.Time, price []byte)) {
 	if c.err != nil || id == 0 {
 		return
 	}
 	if window != query.MaxWindow {
 		if h := c.s.History(window); h != nil {
-			c.fail(c.f.EachPrice(at, h, id, do))
+			c.fail(c.f.EachPrice(at, h, id, visit))
 		}
 		return
 	}
-	c.pastPoints(at, artifacts.Days, down(c.q.begin, day), c.q.end, id, do)
+	c.pastPoints(at, artifacts.Days, down(c.q.begin, day), c.q.end, id, visit)
 	first, own, ok := c.s.Today()
 	for i, m := range [...]snapshot.Moment{first, own} {
 		if !ok || c.err != nil || i > 0 && m == first {
@@ -283,7 +283,7 @@ func (c *composer) windowPoints(at *rows.Cursor, window int, id uint64, do func(
 		}
 		moment, err := c.f.Moment(at, m, id)
 		if c.fail(err); moment != nil {
-			do(m.Time(), digitsAt(moment))
+			visit(m.Time(), digitsAt(moment))
 		}
 	}
 }

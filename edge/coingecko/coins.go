@@ -70,9 +70,9 @@ func cutItem(items []byte) (item, rest []byte) {
 	}
 }
 
-// items appends an array. It finds the listing that c.q.mem.inner asks for, and calls the function element
-// for each item. usual is a generous estimate of the length of an element, in bytes.
-func (c *composer) items(usual int, element func(item []byte, id uint64)) {
+// items appends an array. It finds the listing that c.q.mem.inner asks for, and calls appendItem for each
+// item. usual is a generous estimate of the length of an element, in bytes.
+func (c *composer) items(usual int, appendItem func(item []byte, id uint64)) {
 	body := c.f.Body
 	c.f.Body = append(c.q.mem.items[:0], '[')
 	if c.err == nil {
@@ -86,7 +86,7 @@ func (c *composer) items(usual int, element func(item []byte, id uint64)) {
 		var item []byte
 		item, rest = cutItem(rest)
 		c.comma()
-		element(item, wholeAt(after(item, `{"id":`)))
+		appendItem(item, wholeAt(after(item, `{"id":`)))
 	}
 	c.add("]")
 	if cap(c.q.mem.items) > maxItems {
@@ -114,7 +114,7 @@ func (c *composer) markets() {
 			c.q.mem.folded = artifacts.AppendFold(c.q.mem.folded[:0], c.q.group)
 			q.Categories = append(q.Categories, c.q.mem.folded)
 		}
-	case c.q.by != none:
+	case c.q.by != noParam:
 		q.HasID = true
 		for i := range c.q.mem.coins {
 			q.IDs = append(q.IDs, int64(c.q.mem.coins[i].id))

@@ -148,8 +148,8 @@ func (c *composer) comma() {
 }
 
 // amount converts a figure from US dollars to another currency and appends it. It appends null if the figure
-// is unknown. The parameter places is the number of decimal places to round to. If it is negative, a figure
-// in dollars is appended unchanged, and any other figure is rounded to 18 decimal places (the constant full).
+// is unknown. places is the number of decimal places to round to. If it is negative, a figure in dollars is
+// appended unchanged, and any other figure is rounded to 18 decimal places.
 func (c *composer) amount(name string, dollars []byte, r *rate, places int) {
 	if places < 0 && r.dollars && dollars != nil {
 		c.f.Body = append(append(c.f.Body, name...), dollars...)
@@ -217,11 +217,11 @@ func rateIn(row []byte) rate {
 // known reports whether the rate exists.
 func (r *rate) known() bool { return r.usd.places >= 0 && !r.usd.v.IsZero() }
 
-// eachRate calls the function do with each currency and its row.
-func (c *composer) eachRate(do func(r rate, row []byte)) {
+// eachRate calls visit with each currency and its row.
+func (c *composer) eachRate(visit func(r rate, row []byte)) {
 	known := func(row, _ []byte) {
 		if r := rateIn(row); r.known() {
-			do(r, row)
+			visit(r, row)
 		}
 	}
 	if v := c.s.CoinView(snapshot.Rates); v != nil {
@@ -231,23 +231,23 @@ func (c *composer) eachRate(do func(r rate, row []byte)) {
 	}
 }
 
-// each calls the function do with each row of a view and the row's tail.
-func (c *composer) each(v *snapshot.View, do func(row, tail []byte)) {
+// each calls visit with each row of a view and the row's tail.
+func (c *composer) each(v *snapshot.View, visit func(row, tail []byte)) {
 	var at rows.Cursor
 	for i := 0; i < v.Rows && c.err == nil; i++ {
 		if _, row, tail := c.row(&at, v, i); row != nil {
-			do(row, tail)
+			visit(row, tail)
 		}
 	}
 }
 
-// list appends an array. It calls the function element for each row of the view v, which may be nil.
-func (c *composer) list(v *snapshot.View, element func(row, tail []byte)) {
+// list appends an array. It calls appendRow for each row of the view v, which may be nil.
+func (c *composer) list(v *snapshot.View, appendRow func(row, tail []byte)) {
 	c.add("[")
 	if v != nil {
 		c.each(v, func(row, tail []byte) {
 			c.comma()
-			element(row, tail)
+			appendRow(row, tail)
 		})
 	}
 	c.add("]")

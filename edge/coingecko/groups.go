@@ -70,11 +70,11 @@ func (c *composer) exchanges() {
 	})
 }
 
-// inBitcoin appends a figure in bitcoin. If the figure or the rate is not known, it appends the argument
-// unknown instead.
-func (c *composer) inBitcoin(name string, dollars []byte, bitcoin *rate, unknown string) {
+// inBitcoin appends a figure in bitcoin. If the figure or the rate is not known, it appends placeholder
+// instead.
+func (c *composer) inBitcoin(name string, dollars []byte, bitcoin *rate, placeholder string) {
 	if dollars == nil || !bitcoin.known() {
-		c.add(name, unknown)
+		c.add(name, placeholder)
 	} else {
 		c.amount(name, dollars, bitcoin, -1)
 	}
@@ -153,13 +153,12 @@ func (c *composer) global() {
 	c.add("}}")
 }
 
-// shares appends, for each of the best-ranked coins, its market cap as a percentage of the parameter total.
-// The keys are symbols in lower case. If several coins have the same symbol, only the one with the best rank
-// counts.
-func (c *composer) shares(total []byte) {
+// shares appends, for each of the best-ranked coins, its market cap as a percentage of totalCap. The keys are
+// symbols in lower case. If several coins have the same symbol, only the one with the best rank counts.
+func (c *composer) shares(totalCap []byte) {
 	var all number
 	v := c.s.View(query.Markets, query.SortRank)
-	if v == nil || !all.parse(total) || all.v.IsZero() {
+	if v == nil || !all.parse(totalCap) || all.v.IsZero() {
 		return
 	}
 	all.places += 2 // percent

@@ -20,7 +20,7 @@ import (
 type param uint8
 
 const (
-	none param = iota
+	noParam param = iota
 	ids
 	names
 	symbols
@@ -113,9 +113,9 @@ func IsKey(name []byte) bool {
 type Query struct {
 	Endpoint Endpoint
 
-	flags   paramSet  // the boolean parameters that are true; the bit tokens means include_tokens=all
+	flags   paramSet  // the boolean parameters that are true; "include_tokens" counts as true if it is "all"
 	path    [2][]byte // the coin, or the platform and address
-	by      param     // the parameter that names the coins, or none
+	by      param     // the parameter that names the coins, or noParam
 	values  [][]byte  // as sent, sorted, without duplicates
 	codes   [][]byte  // the currencies, folded, sorted, without duplicates
 	places  int       // the decimals of prices; -1 means all
@@ -125,7 +125,7 @@ type Query struct {
 	changes uint8 // the windows of price_change_percentage, as bits
 	begin   int64 // a Unix time; if the request has "days", a number of seconds before the snapshot
 	end     int64
-	step    int64  // the interval in seconds; for candles, the parameter days may imply it; 0 means all points
+	step    int64  // the interval in seconds; for candles, the parameter "days" may imply it; 0 means all points
 	group   []byte // category
 	text    []byte // as sent
 
@@ -178,7 +178,7 @@ func (q *Query) Parse(e Endpoint, path, raw []byte) *reply.Refusal {
 	}
 	var sent [params][]byte
 	q.split(&sent, raw)
-	if p := endpoints[e].requires; p != none && len(sent[p]) == 0 {
+	if p := endpoints[e].requires; p != noParam && len(sent[p]) == 0 {
 		return errMissing[p]
 	}
 	q.readOptions(&sent)
@@ -203,10 +203,10 @@ func appendElement(dst, element []byte) []byte {
 	return dst
 }
 
-// keep sets q.buf to longer, which is q.buf with more bytes appended, and returns these bytes.
-func (q *Query) keep(longer []byte) []byte {
-	value := longer[len(q.buf):len(longer):len(longer)]
-	q.buf = longer
+// keep sets q.buf to extended, which is q.buf with more bytes appended, and returns these bytes.
+func (q *Query) keep(extended []byte) []byte {
+	value := extended[len(q.buf):len(extended):len(extended)]
+	q.buf = extended
 	return value
 }
 
@@ -214,12 +214,12 @@ func (q *Query) keep(longer []byte) []byte {
 // (INTERFACE.md, "Parameters").
 var lists = setOf(ids, names, symbols, currencies, addresses, changes)
 
-// param returns the parameter with the given name, which may still be escaped. It returns none if the
+// param returns the parameter with the given name, which may still be escaped. It returns noParam if the
 // endpoint does not read that parameter.
 func (q *Query) param(name []byte) param {
 	var b [48]byte
 	if len(name) > len(b) {
-		return none
+		return noParam
 	}
 	name = query.AppendUnescaped(b[:0], name)
 	list, isList := query.ListName(name)
@@ -229,7 +229,7 @@ func (q *Query) param(name []byte) param {
 			return p
 		}
 	}
-	return none
+	return noParam
 }
 
 // split finds the values of the parameters that the endpoint reads, still escaped. For a scalar it takes
@@ -242,7 +242,7 @@ func (q *Query) split(sent *[params][]byte, raw []byte) {
 		name, value, rest = query.Cut(rest)
 		p := q.param(name)
 		switch {
-		case p == none:
+		case p == noParam:
 			q.ignore(name)
 			continue
 		case lists.has(p) && len(value) == 0:
@@ -299,16 +299,16 @@ func (q *Query) fold(value []byte) []byte {
 // word returns the value of an optional parameter, folded and without surrounding white space.
 func (q *Query) word(sent []byte) []byte { return bytes.TrimSpace(q.fold(sent)) }
 
-// number reads an optional number and clamps it to [low, high]. If no valid number was sent, it returns the
-// default, which is the argument otherwise.
-func (q *Query) number(sent *[params][]byte, p param, low, high, otherwise int64) int64 {
+// number reads an optional number and clamps it to [low, high]. If no valid number was sent, it returns
+// fallback.
+func (q *Query) number(sent *[params][]byte, p param, low, high, fallback int64) int64 {
 	if len(sent[p]) == 0 {
-		return otherwise
+		return fallback
 	}
 	n, ok := query.ParseNumber(q.word(sent[p]))
 	if !ok {
 		q.vain |= setOf(p)
-		return otherwise
+		return fallback
 	}
 	return min(max(n.Whole, low), high)
 }
@@ -385,7 +385,7 @@ func (q *Query) readLookup(sent *[params][]byte) (refusal *reply.Refusal) {
 		if len(sent[p]) == 0 {
 			continue
 		}
-		if q.by != none || len(q.group) > 0 {
+		if q.by != noParam || len(q.group) > 0 {
 			q.vain |= setOf(p)
 			continue
 		}
@@ -406,7 +406,7 @@ func (q *Query) readLookup(sent *[params][]byte) (refusal *reply.Refusal) {
 	}
 	switch q.Endpoint {
 	case SimplePrice:
-		if q.by == none {
+		if q.by == noParam {
 			return errLookup
 		}
 	case Coin, Chart, ChartRange, Past, OHLC, OHLCRange:

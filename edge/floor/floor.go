@@ -58,14 +58,14 @@ type record struct {
 	Highest map[string]map[artifacts.Key]uint64 `json:"highest"`
 }
 
-// Open reads the record in the cache folder dir. If dir is empty, the record is in memory only. accept lists
-// the identities of other stores that the edge may follow. If the record is unreadable, Open reports this as
-// a problem and starts with an empty one; the other files in dir then raise its numbers again.
-func Open(dir string, accept []string, log *slog.Logger) *Floor {
+// Open reads the record in the cache folder dir. If dir is empty, the record is in memory only. acceptStores
+// lists the identities of other stores that the edge may follow. If the record is unreadable, Open reports
+// this as a problem and starts with an empty one; the other files in dir then raise its numbers again.
+func Open(dir string, acceptStores []string, log *slog.Logger) *Floor {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	f := &Floor{accept: accept, log: log, seen: record{Format: artifacts.Format}, problems: map[string]string{},
+	f := &Floor{accept: acceptStores, log: log, seen: record{Format: artifacts.Format}, problems: map[string]string{},
 		missing: map[artifacts.Key]bool{}, unwritten: map[string]func() error{}}
 	if dir != "" {
 		f.path = filepath.Join(dir, name)
@@ -104,9 +104,9 @@ func (r *record) raise(store string, key artifacts.Key, n uint64) (changed bool)
 }
 
 // Learn determines which store this is, if the edge does not know it yet. It reads the store's identity and
-// then its pointer. The function get returns the identity of the store that a verified cell names, "" if
-// there is no such cell, or an error if the store does not answer.
-func (f *Floor) Learn(get func(key artifacts.Key) (store string, err error)) error {
+// then its pointer. identityIn returns the identity of the store that a verified cell names, "" if there is no
+// such cell, or an error if the store does not answer.
+func (f *Floor) Learn(identityIn func(key artifacts.Key) (store string, err error)) error {
 	f.mu.Lock()
 	known := f.seen.Store != ""
 	f.mu.Unlock()
@@ -114,7 +114,7 @@ func (f *Floor) Learn(get func(key artifacts.Key) (store string, err error)) err
 		return nil
 	}
 	for _, key := range []artifacts.Key{artifacts.IdentityKey, artifacts.CurrentKey} {
-		store, err := get(key)
+		store, err := identityIn(key)
 		if err != nil {
 			return fmt.Errorf("identity of the store: %w", err)
 		}
@@ -152,8 +152,8 @@ func (f *Floor) Check(key artifacts.Key, store string, n uint64) error {
 
 // CheckCopy is like Check for an object that comes from a copy of the store. The object must name the store
 // that the edge follows. If the edge does not know its store yet, the object must name one that the operator
-// accepts. same reports whether the edge has already taken an object with this number.
-func (f *Floor) CheckCopy(key artifacts.Key, store string, n uint64) (same bool, err error) {
+// accepts. alreadyTaken reports whether the edge has taken an object with this number before.
+func (f *Floor) CheckCopy(key artifacts.Key, store string, n uint64) (alreadyTaken bool, err error) {
 	f.mu.Lock()
 	own, highest := f.seen.Store, f.seen.Highest[store][key]
 	f.mu.Unlock()

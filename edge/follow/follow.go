@@ -70,17 +70,17 @@ func (a *Answer) Unconfirmed() bool {
 // counts reports whether the answer leaves no gap.
 func (a *Answer) counts() bool { return a.Err == nil || errors.Is(a.Err, artifacts.ErrNotModified) }
 
-// Read reads a cell from the store or, if that leaves a gap, from the copy. known is the version of the last
-// Answer that the caller has taken, or "".
-func (c *Cells) Read(ctx context.Context, key artifacts.Key, known artifacts.Version) Answer {
-	first := c.ask(ctx, key, known)
+// Read reads a cell from the store or, if that leaves a gap, from the copy. lastTaken is the version of the
+// last Answer that the caller has taken, or "".
+func (c *Cells) Read(ctx context.Context, key artifacts.Key, lastTaken artifacts.Version) Answer {
+	first := c.ask(ctx, key, lastTaken)
 	c.check(key, &first)
 	if first.counts() || c.Fallback == nil {
 		c.note(key, &first)
 		return first
 	}
-	second := c.askCopy(ctx, key, known)
-	return c.fill(key, known, first, second)
+	second := c.askCopy(ctx, key, lastTaken)
+	return c.fill(key, lastTaken, first, second)
 }
 
 // note records that the store itself returned a cell, for the status report.

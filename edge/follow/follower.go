@@ -41,23 +41,23 @@ type Follower struct {
 	probed   time.Time // when the store was last read
 }
 
-// NewFollower returns a Follower that reads a cell at the given interval. asked counts the store reads and
+// NewFollower returns a Follower that reads a cell at the given interval. readCount counts the store reads and
 // may be nil.
-func NewFollower(cells *Cells, key artifacts.Key, every time.Duration, asked *atomic.Int64) *Follower {
-	return &Follower{cells: cells, key: key, pause: min(ProbeEvery, every), asked: asked,
+func NewFollower(cells *Cells, key artifacts.Key, every time.Duration, readCount *atomic.Int64) *Follower {
+	return &Follower{cells: cells, key: key, pause: min(ProbeEvery, every), asked: readCount,
 		answers: make(chan Answer), slots: make(chan struct{}, MaxProbes)}
 }
 
 // Wait waits until all reads have ended. The context of Next must be done.
 func (f *Follower) Wait() { f.running.Wait() }
 
-// Next returns the next answer for the cell. It reads the store after wait, or as soon as it receives from
-// kick, unless a pending read is answered first. While the store does not answer, Next returns as soon as the
-// store is back. After wait it returns the copy's answer or, if there is none, an Answer that says that the
-// store is away. known has the same meaning as in Read.
-func (f *Follower) Next(ctx context.Context, known artifacts.Version, wait time.Duration, kick <-chan struct{},
+// Next returns the next answer for the cell. It reads the store after the delay, or as soon as it receives
+// from kick, unless a pending read is answered first. While the store does not answer, Next returns as soon as
+// the store is back. After the delay it returns the copy's answer or, if there is none, an Answer that says
+// that the store is away. lastTaken has the same meaning as in Read.
+func (f *Follower) Next(ctx context.Context, lastTaken artifacts.Version, delay time.Duration, kick <-chan struct{},
 ) Answer {
-	timer := time.NewTimer(wait)
+	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	var patience <-chan time.Time
 	for {
@@ -71,23 +71,23 @@ func (f *Follower) Next(ctx context.Context, known artifacts.Version, wait time.
 		case <-ctx.Done():
 			return Answer{Err: ctx.Err(), Away: true}
 		case a := <-f.answers:
-			final = f.receive(ctx, known, a)
+			final = f.receive(ctx, lastTaken, a)
 		case <-patience:
 			if patience = nil; f.away || f.answered == f.question {
 				continue // that read has failed or has been answered
 			}
 			f.away, f.fault = true, &Answer{Away: true, waiting: true,
 				Err: fmt.Errorf("read %s: the store has not answered within %v", f.key, f.cells.Timeout)}
-			final = f.gap(ctx, known)
+			final = f.gap(ctx, lastTaken)
 		case <-probe:
-			f.ask(ctx, known)
+			f.ask(ctx, lastTaken)
 		case <-kicked:
-			patience = f.begin(ctx, known)
+			patience = f.begin(ctx, lastTaken)
 		case <-timer.C:
 			if f.away {
-				final = f.gap(ctx, known)
+				final = f.gap(ctx, lastTaken)
 			} else {
-				patience = f.begin(ctx, known)
+				patience = f.begin(ctx, lastTaken)
 			}
 		}
 		if final != nil {
@@ -130,7 +130,7 @@ func (f *Follower) receive(ctx context.Context, known artifacts.Version, a Answe
 	again := a.Away && f.away && !f.fault.waiting
 	f.away, f.fault = a.Away, &a
 	if again {
-		return nil // Next returns it after the wait
+		return nil // Next returns it after the delay
 	}
 	return f.gap(ctx, known)
 }
@@ -168,10 +168,10 @@ func (f *Follower) ask(ctx context.Context, known artifacts.Version) {
 	})
 }
 
-// run sends the result of ask to Next.
-func (f *Follower) run(ctx context.Context, ask func() Answer) {
+// run sends the result of readCell to Next.
+func (f *Follower) run(ctx context.Context, readCell func() Answer) {
 	f.running.Go(func() {
-		a := ask()
+		a := readCell()
 		select {
 		case f.answers <- a:
 		case <-ctx.Done():

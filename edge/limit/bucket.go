@@ -116,17 +116,17 @@ const longestDebt = int64(time.Minute)
 // mostMissing returns the most that a bucket may lack, as a refill time in nanoseconds.
 func (l Limit) mostMissing() int64 { return l.interval*l.burst + longestDebt }
 
-// refuse returns the Decision for a bucket without a token. missing is the time in nanoseconds until the
+// refuse returns the Decision for a bucket without a token. untilFull is the time in nanoseconds until the
 // bucket is full.
-func (l Limit) refuse(missing int64) Decision {
-	return Decision{Reset: int(seconds(missing)), RetryAfter: int(max(1, seconds(missing-l.interval*(l.burst-1))))}
+func (l Limit) refuse(untilFull int64) Decision {
+	return Decision{Reset: int(seconds(untilFull)), RetryAfter: int(max(1, seconds(untilFull-l.interval*(l.burst-1))))}
 }
 
-// after returns the Decision for a bucket from which a token was taken. missing is the time in nanoseconds
+// after returns the Decision for a bucket from which a token was taken. untilFull is the time in nanoseconds
 // until the bucket is full.
-func (l Limit) after(missing int64) Decision {
+func (l Limit) after(untilFull int64) Decision {
 	return Decision{
-		OK: true, Remaining: int(max(0, l.interval*l.burst-missing) / l.interval), Reset: int(seconds(missing))}
+		OK: true, Remaining: int(max(0, l.interval*l.burst-untilFull) / l.interval), Reset: int(seconds(untilFull))}
 }
 
 // Convert returns a bucket for the new limit. It lacks as many tokens as b lacks under the old limit, but at

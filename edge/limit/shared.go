@@ -29,9 +29,9 @@ const (
 	// single slow call, caused by a garbage collection or a lost packet, does not predict the next one.
 	maxMisses = 3
 	// While the store is unavailable or slow, the pause between two probes doubles from firstPause to
-	// longestPause. It starts again from firstPause after sharing has worked for the duration steady.
+	// longestPause. It starts again from firstPause once sharing has worked for longer than steadyAfter.
 	firstPause, longestPause = 100 * time.Millisecond, 10 * time.Second
-	steady                   = time.Second
+	steadyAfter              = time.Second
 	// probeTimeout bounds the first part of a probe, which may have to connect.
 	probeTimeout = time.Second
 )
@@ -40,9 +40,9 @@ const (
 // and make only one attempt.
 type Store interface {
 	// Take updates the bucket called name, whose limit is l. First it returns the tokens that the edge took and
-	// did not use. back is the number of these tokens; it is negative if the edge used tokens that it had not
-	// taken. Then Take takes as many tokens as want says, or as many as are available.
-	Take(ctx context.Context, name string, l Limit, want, back int) (Grant, error)
+	// did not use. unused is the number of these tokens; it is negative if the edge used tokens that it had not
+	// taken. Then Take takes the wanted number of tokens, or as many as are available.
+	Take(ctx context.Context, name string, l Limit, wanted, unused int) (Grant, error)
 	// Ping checks whether the store answers.
 	Ping(ctx context.Context) error
 	io.Closer
@@ -140,7 +140,7 @@ func (s *Shared) Run(ctx context.Context) {
 				return
 			case err = <-s.failed:
 			}
-			if time.Since(began) > steady {
+			if time.Since(began) > steadyAfter {
 				pause = firstPause
 			}
 		}
@@ -242,23 +242,23 @@ var (
 func init() { close(answered) }
 
 // Take takes a token, like Bucket.Take. It takes the token from the lease or, while limits are not shared,
-// from the bucket local. It allocates only when it calls the store.
-func (s *Lease) Take(local *Bucket, now int64) Decision {
+// from localBucket. It allocates only when it calls the store.
+func (s *Lease) Take(localBucket *Bucket, now int64) Decision {
 	up := s.shared.up.Load()
 	if up {
-		d, h, known := s.fromGranted(now)
-		if !known {
-			d, known = s.ask(h, now)
+		d, h, decided := s.fromGranted(now)
+		if !decided {
+			d, decided = s.ask(h, now)
 		}
-		if known {
+		if decided {
 			if d.OK {
-				local.Charge(s.limit, now, 1)
+				localBucket.Charge(s.limit, now, 1)
 			}
 			return d
 		}
 	}
 	s.shared.local.Add(1)
-	d := local.Take(s.limit, now)
+	d := localBucket.Take(s.limit, now)
 	if d.OK && up {
 		s.owed.Add(1)
 	}
@@ -279,8 +279,8 @@ func (s *Lease) Charge(local *Bucket, d Decision, now int64, n int) Decision {
 	return own
 }
 
-// fromGranted decides using the last grant. If known is false, the store must be asked.
-func (s *Lease) fromGranted(now int64) (d Decision, h *granted, known bool) {
+// fromGranted decides using the last grant. If decided is false, the store must be asked.
+func (s *Lease) fromGranted(now int64) (d Decision, h *granted, decided bool) {
 	h = s.granted.Load()
 	if h == nil {
 		return Decision{}, nil, false
@@ -308,9 +308,9 @@ func (s *Lease) decide(h *granted, now int64) Decision {
 	return d
 }
 
-// ask decides about a request that found the grant h. It calls the store, or waits for the call under way.
-// If known is false, there was no decision in time.
-func (s *Lease) ask(h *granted, now int64) (d Decision, known bool) {
+// ask decides about a request that found the grant h. It calls the store, or waits for the call under way. If
+// decided is false, there was no decision in time.
+func (s *Lease) ask(h *granted, now int64) (d Decision, decided bool) {
 	timer := time.NewTimer(s.shared.wait)
 	defer timer.Stop()
 	for {
@@ -326,7 +326,7 @@ func (s *Lease) ask(h *granted, now int64) (d Decision, known bool) {
 		if !s.shared.up.Load() {
 			return Decision{}, false
 		}
-		if d, h, known = s.fromGranted(now); known {
+		if d, h, decided = s.fromGranted(now); decided {
 			return d, true
 		}
 	}
@@ -352,8 +352,8 @@ func (s *Lease) join(h *granted, now int64) <-chan struct{} {
 	return s.call
 }
 
-// callStore replaces the grant h with a new one, and closes the channel call.
-func (s *Lease) callStore(call chan struct{}, h *granted, now int64) {
+// callStore replaces the grant h with a new one, and then closes done.
+func (s *Lease) callStore(done chan struct{}, h *granted, now int64) {
 	most := int(max(1, min(int64(leaseTime)/2/s.limit.interval, s.limit.burst)))
 	back := -int(s.owed.Swap(0))
 	s.mu.Lock()
@@ -370,11 +370,11 @@ func (s *Lease) callStore(call chan struct{}, h *granted, now int64) {
 	}
 
 	ctx, cancel := context.WithTimeout(context.Background(), s.shared.wait)
-	stop := context.AfterFunc(ctx, func() { s.overdue(call) })
+	stop := context.AfterFunc(ctx, func() { s.countOverdue(done) })
 	s.shared.calls.Add(1)
 	grant, err := s.shared.store.Take(ctx, s.name, s.limit, want, back)
 	switch inTime := stop(); {
-	case !inTime: // the method overdue has counted this call
+	case !inTime: // countOverdue has counted this call
 	case err != nil:
 		s.shared.miss(err)
 	default:
@@ -389,13 +389,13 @@ func (s *Lease) callStore(call chan struct{}, h *granted, now int64) {
 	} else {
 		s.granted.Store(s.newGranted(grant, want, now))
 	}
-	close(call)
+	close(done)
 	s.call, s.want = nil, 0
 }
 
-// overdue counts a late call as a miss, and counts it again after each further wait. So sharing also ends
+// countOverdue counts a late call as a miss, and counts it again after each further wait. So sharing also ends
 // if a store ignores its context and delays all other calls.
-func (s *Lease) overdue(call chan struct{}) {
+func (s *Lease) countOverdue(call chan struct{}) {
 	s.shared.miss(errLate)
 	s.mu.Lock()
 	s.late = s.late || s.call == call

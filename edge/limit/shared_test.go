@@ -337,8 +337,8 @@ func TestSharedStumbles(t *testing.T) {
 		if st := s.Status(); st.State != upstream.Valid || st.Since != since || st.Local != 20 || st.Faults < 20 {
 			t.Errorf("%+v", st)
 		}
-		for range 20 { // each time, sharing has worked for the duration steady
-			time.Sleep(steady)
+		for range 20 { // each time, sharing has worked for steadyAfter
+			time.Sleep(steadyAfter)
 			for takes := 0; s.up.Load() && takes < maxMisses; takes++ {
 				take(true)
 				time.Sleep(2 * defaultWait) // by then a second call is late, too

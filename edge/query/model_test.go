@@ -78,7 +78,7 @@ func read(e Endpoint, raw string, table bool) (*model.Query, *model.Answer) {
 	}
 	want, refusal := model.Parse(model.Prefix + name + "?" + raw)
 	if refusal == nil {
-		want.Offset = min(want.Offset, past)
+		want.Offset = min(want.Offset, maxFirst)
 	}
 	return want, refusal
 }

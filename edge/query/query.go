@@ -37,9 +37,9 @@ const (
 	maxOffset = 100_000
 )
 
-// past is the largest value of Query.First, and replaces larger values. No listing is that long, and adding
-// a page size to it does not overflow.
-const past = math.MaxInt64 / 2
+// maxFirst is the largest value of Query.First, and replaces larger values. No listing is that long, and
+// adding a page size to it does not overflow.
+const maxFirst = math.MaxInt64 / 2
 
 // Query contains the parameters of a request. The zero value is ready for Parse. A Query must not be used by
 // several goroutines at the same time.
@@ -65,7 +65,7 @@ type Query struct {
 	// Size is the page size, from 1 to 100: the parameter "size" in page mode, and "limit" in offset mode. It is
 	// 0 for /trending, /global and /search, which have no pages.
 	Size int
-	// First is the index of the page's first row. It is at most the constant past.
+	// First is the index of the page's first row. It is at most maxFirst.
 	First int64
 
 	// HasID and the other fields report whether a filter was sent. If it was sent without values, it matches
@@ -285,8 +285,8 @@ func (q *Query) setPage(p *params, page, size int64) {
 		size = q.usualSize()
 	}
 	q.Page, q.Size = page, int(size)
-	q.First = past
-	if page-1 <= past/size {
+	q.First = maxFirst
+	if page-1 <= maxFirst/size {
 		q.First = (page - 1) * size
 	}
 }
@@ -425,9 +425,9 @@ func (q *Query) AppendKey(dst []byte) []byte {
 		}
 	}
 	dst = append(dst, byte(q.Sort), flags, byte(q.Size), byte(q.Window))
-	// Page can be computed from First, except for pages that begin after the constant past.
+	// Page can be computed from First, except for pages that begin after maxFirst.
 	dst = binary.AppendUvarint(dst, uint64(q.First))
-	if q.First == past {
+	if q.First == maxFirst {
 		dst = binary.AppendUvarint(dst, uint64(q.Page))
 	}
 	if q.Endpoint == Candles || q.Endpoint == Prices {

@@ -88,9 +88,9 @@ func (w *work) tabulate(q *query.Query) error {
 }
 
 // take stores the members of the object at the beginning of b in their columns. It returns the member that
-// contains a list of rows, and the rest of b after the object. within is the name of the member that
-// contains the object, or nil for an item or an element of its list.
-func (t *table) take(row *cells, within, b []byte) (list, rest []byte) {
+// contains a list of rows, and the rest of b after the object. parent is the name of the member that contains
+// the object, or nil for an item or an element of its list.
+func (t *table) take(row *cells, parent, b []byte) (list, rest []byte) {
 	for b[0] != '}' {
 		var name, value []byte
 		name, b = cutJSON(b[1:])
@@ -102,7 +102,7 @@ func (t *table) take(row *cells, within, b []byte) (list, rest []byte) {
 		case t.list != "" && string(name) == t.list:
 			list = value
 		default:
-			is := func(column string) bool { return isNamed(column, within, name) }
+			is := func(column string) bool { return isNamed(column, parent, name) }
 			if i := slices.IndexFunc(t.columns, is); i >= 0 {
 				row[i] = value
 			}
@@ -111,14 +111,14 @@ func (t *table) take(row *cells, within, b []byte) (list, rest []byte) {
 	return list, b[1:]
 }
 
-// isNamed reports whether a column is the column of the member called name. within is the name of the
-// member that contains it, or nil; see take.
-func isNamed(column string, within, name []byte) bool {
-	if within != nil {
-		if len(column) <= len(within) || column[:len(within)] != string(within) || column[len(within)] != '.' {
+// isNamed reports whether a column is the column of the member called name. parent is the name of the member
+// that contains it, or nil; see take.
+func isNamed(column string, parent, name []byte) bool {
+	if parent != nil {
+		if len(column) <= len(parent) || column[:len(parent)] != string(parent) || column[len(parent)] != '.' {
 			return false
 		}
-		column = column[len(within)+1:]
+		column = column[len(parent)+1:]
 	}
 	return column == string(name)
 }

@@ -99,7 +99,7 @@ type Engine struct {
 	logged     atomic.Int64 // the Unix time of the last warning
 
 	finished  atomic.Pointer[finished]
-	swapping  sync.Mutex         // for replacing the field finished
+	swapping  sync.Mutex         // serializes replacements of the finished answers
 	Responses respcache.Counters // for all response caches
 
 	counterSets [counterSets]counters
@@ -182,16 +182,16 @@ func (e *Engine) answer(r *Request) error {
 	return e.send(r, w, cache, entry, w.digest(), false)
 }
 
-// send sets r.Reply to the answer that was just composed. It adds the answer to the cache if keep is set,
-// if the answer was requested before, or if it was compressed and the cache has room. Compression costs
+// send sets r.Reply to the answer that was just composed. It adds the answer to the cache if alwaysCache is
+// set, if the answer was requested before, or if it was compressed and the cache has room. Compression costs
 // more than all other work.
 func (e *Engine) send(r *Request, w *work, cache *respcache.Cache, entry *respcache.Entry, tag digest,
-	keep bool) error {
+	alwaysCache bool) error {
 	c, err := e.writeFresh(r, w, tag)
 	if err != nil {
 		return e.failure(err)
 	}
-	if entry != nil || keep || cache.AskedBefore(w.key) ||
+	if entry != nil || alwaysCache || cache.AskedBefore(w.key) ||
 		c != identity && cache.HasRoom(w.key, len(w.coded)+entryOverhead) {
 		w.admit(cache, entry, w.source(tag), c)
 	}

@@ -160,13 +160,13 @@ func (e *Engine) addTimes(r *Request, s *snapshot.Snapshot, hit bool) {
 }
 
 // AppendNames appends header lines with the keys by which a cache can purge an answer: the time of its
-// snapshot (the parameter at, if it is not empty) and the name of its endpoint. It omits the punctuation of
-// the time, which some caches reject.
-func AppendNames(dst, at []byte, name string) []byte {
+// snapshot, unless snapshotTime is empty, and the name of its endpoint. It omits the punctuation of the time,
+// which some caches reject.
+func AppendNames(dst, snapshotTime []byte, name string) []byte {
 	for _, header := range [...]struct{ name, separator string }{{"Surrogate-Key: ", " "}, {"Cache-Tag: ", ","}} {
 		dst = append(dst, header.name...)
-		if len(at) > 0 {
-			for _, c := range at {
+		if len(snapshotTime) > 0 {
+			for _, c := range snapshotTime {
 				if c != '-' && c != ':' {
 					dst = append(dst, c)
 				}

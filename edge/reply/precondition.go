@@ -9,23 +9,23 @@ import (
 )
 
 // Precondition evaluates the conditions of a request in the order of RFC 9110, 13.2.2, and returns the status
-// 200, 304 or 412. modified is the value of Last-Modified, or nil if there is none. The caller evaluates
-// Range and If-Range afterwards. final means that the answer can never change, so any If-Modified-Since that
-// is not earlier than modified results in 304. Otherwise the times must be equal, because a rollback may
-// bring back an earlier answer.
-func (r *Request) Precondition(etag, modified []byte, final bool) int {
+// 200, 304 or 412. lastModified is the value of Last-Modified, or nil if there is none. The caller evaluates
+// Range and If-Range afterwards. immutable means that the answer can never change, so any If-Modified-Since
+// that is not earlier than lastModified results in 304. Otherwise the times must be equal, because a rollback
+// may bring back an earlier answer.
+func (r *Request) Precondition(etag, lastModified []byte, immutable bool) int {
 	if r.IfMatch != nil {
 		if !matches(r.IfMatch, etag, true) {
 			return http.StatusPreconditionFailed
 		}
-	} else if order, ok := compareDates(modified, r.IfUnmodifiedSince, r.Now); ok && order > 0 {
+	} else if order, ok := compareDates(lastModified, r.IfUnmodifiedSince, r.Now); ok && order > 0 {
 		return http.StatusPreconditionFailed
 	}
 	has := false
 	if r.IfNoneMatch != nil {
 		has = matches(r.IfNoneMatch, etag, false)
-	} else if order, ok := compareDates(modified, r.IfModifiedSince, r.Now); ok {
-		has = order == 0 || final && order < 0
+	} else if order, ok := compareDates(lastModified, r.IfModifiedSince, r.Now); ok {
+		has = order == 0 || immutable && order < 0
 	}
 	if has {
 		return http.StatusNotModified

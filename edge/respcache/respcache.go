@@ -292,16 +292,16 @@ func (c *Cache) Add(e *Entry, coding int, r *Response) *Response {
 	return r
 }
 
-// makeRoom evicts entries, except the entry keep, until n more bytes fit. The caller holds mu and has checked
-// that n bytes fit together with the table and that entry.
-func (c *Cache) makeRoom(n int64, keep *Entry) {
+// makeRoom evicts entries until n more bytes fit, but never the spared entry. The caller holds mu and has
+// checked that n bytes fit together with the table and the spared entry.
+func (c *Cache) makeRoom(n int64, spared *Entry) {
 	all := len(c.buckets) * ways
 	for steps := 0; c.bytes.Load()+n > c.limit; steps++ {
 		b, i := &c.buckets[c.hand/ways], c.hand%ways
 		c.hand = (c.hand + 1) % all
 		// After a full turn, evict used entries too, because requests keep using entries that the hand has already
 		// passed.
-		if e := b.entries[i].Load(); e != nil && e != keep && (!e.used.Swap(false) || steps > all) {
+		if e := b.entries[i].Load(); e != nil && e != spared && (!e.used.Swap(false) || steps > all) {
 			c.evict(b, i)
 		}
 	}

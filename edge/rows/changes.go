@@ -46,12 +46,12 @@ func (f *Finder) laterThan(day *snapshot.ChangesDay, t int64) (int, error) {
 }
 
 // changesOf appends those matching rows of a day that belong to the page, and adds the number of all matching
-// rows to f.Total. It ignores the rows before the index first.
-func (f *Finder) changesOf(day *snapshot.ChangesDay, first int, c *query.Change, q *query.Query) error {
+// rows to f.Total. It ignores the rows before firstRow.
+func (f *Finder) changesOf(day *snapshot.ChangesDay, firstRow int, c *query.Change, q *query.Query) error {
 	if !c.Filtered() {
 		from := max(q.First-int64(f.Total), 0) // the range of the page among the day's rows, counted from the newest
-		to := min(q.First+int64(q.Size)-int64(f.Total), int64(day.Rows-first))
-		f.Total += day.Rows - first
+		to := min(q.First+int64(q.Size)-int64(f.Total), int64(day.Rows-firstRow))
+		f.Total += day.Rows - firstRow
 		for ; from < to; from++ {
 			s, i, err := f.At(&f.rows, day.View, day.Rows-1-int(from))
 			if err != nil {
@@ -61,7 +61,7 @@ func (f *Finder) changesOf(day *snapshot.ChangesDay, first int, c *query.Change,
 		}
 		return nil
 	}
-	for row := day.Rows - 1; row >= first; row-- {
+	for row := day.Rows - 1; row >= firstRow; row-- {
 		s, i, err := f.At(&f.rows, day.View, row)
 		if err != nil {
 			return err

@@ -341,11 +341,11 @@ func (f *Finder) in(
 }
 
 // matchAndPlace reports whether row i of the driving view's shard also matches the other filters, and sets
-// e.key. run is the number of the row's run. For /markets, it sets e.row to the rank.
+// e.key. runNumber is the number of the row's run. For /markets, it sets e.row to the rank.
 func (f *Finder) matchAndPlace(
-	e *entry, o *requested, shard *artifacts.Shard, i int, run uint32, groups *metGroups,
+	e *entry, o *requested, shard *artifacts.Shard, i int, runNumber uint32, groups *metGroups,
 ) (ok bool, err error) {
-	if groups.met && !f.words.met.once(e.id, groups.words) {
+	if groups.met && !f.words.met.firstMatch(e.id, groups.words) {
 		return false, nil
 	}
 	s, at, err := f.in(o, o.matched, shard, i)
@@ -371,13 +371,13 @@ func (f *Finder) matchAndPlace(
 			e.key = ^e.id
 		}
 	case o.sameOrder:
-		e.key = place(o.target, run, o.q.Desc)
+		e.key = place(o.target, runNumber, o.q.Desc)
 	case o.byRank:
-		run = uint32(o.target.Runs - 1) // the last run contains the rows without a rank
+		runNumber = uint32(o.target.Runs - 1) // the last run contains the rows without a rank
 		if e.row > 0 {
-			run = uint32(e.row - 1)
+			runNumber = uint32(e.row - 1)
 		}
-		e.key = place(o.target, run, o.q.Desc)
+		e.key = place(o.target, runNumber, o.q.Desc)
 	default:
 		if s, at, err = f.in(o, o.placed, shard, i); err != nil {
 			return false, err

@@ -182,12 +182,12 @@ func (f *Finder) appendItem(s *artifacts.Shard, i int) error {
 	return nil
 }
 
-// appendPoints appends the points from an asset's row in a block, each after a comma. This is the main cost
-// of composing an answer, since a year has 366 points. from is the index of the row's first price, after the
-// id and pricesKey.
-func (f *Finder) appendPoints(b *snapshot.Block, row []byte, from int) error {
+// appendPoints appends the points from an asset's row in a block, each after a comma. This is the main cost of
+// composing an answer, since a year has 366 points. pos is the index of the row's first price, after the id
+// and pricesKey.
+func (f *Finder) appendPoints(b *snapshot.Block, row []byte, pos int) error {
 	const most = 16 // the number of bytes in one copy, enough for a price with its closing quote
-	if from > len(row) || row[from-1] != '[' {
+	if pos > len(row) || row[pos-1] != '[' {
 		return errPrices
 	}
 	at := len(f.Body)
@@ -195,7 +195,7 @@ func (f *Finder) appendPoints(b *snapshot.Block, row []byte, from int) error {
 	body := slices.Grow(f.Body, len(b.Points)+2*len(row)+most)
 	body = body[:cap(body)]
 	for i := range len(b.Points) / snapshot.PointLength {
-		if rest := row[from:]; len(rest) > most+1 && rest[0] == '"' {
+		if rest := row[pos:]; len(rest) > most+1 && rest[0] == '"' {
 			// These copies overlap, have a fixed length and need no function call. Searching for the
 			// quote and appending would take three times as long.
 			point := (*[snapshot.PointLength]byte)(b.Points[i*snapshot.PointLength:])
@@ -214,11 +214,11 @@ func (f *Finder) appendPoints(b *snapshot.Block, row []byte, from int) error {
 					at += snapshot.PointLength + n + 2
 					body[at-1] = ']'
 				}
-				from += n + 3
+				pos += n + 3
 				continue
 			}
 		}
-		switch rest := row[from:]; {
+		switch rest := row[pos:]; {
 		case len(rest) > 0 && rest[0] == '"':
 			n := bytes.IndexByte(rest[1:], '"') + 1
 			if n == 0 {
@@ -230,18 +230,18 @@ func (f *Finder) appendPoints(b *snapshot.Block, row []byte, from int) error {
 				body[at] = ']'
 				at++
 			}
-			from += n + 2
+			pos += n + 2
 		case bytes.HasPrefix(rest, null):
-			from += len(null) + 1
+			pos += len(null) + 1
 		default:
 			return errPrices
 		}
-		if from > len(row) {
+		if pos > len(row) {
 			return errPrices
 		}
 	}
 	f.Body = body[:at]
-	if string(row[from:]) != "}" {
+	if string(row[pos:]) != "}" {
 		return errPrices
 	}
 	return nil

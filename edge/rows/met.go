@@ -44,50 +44,49 @@ func (t *metTable) add(id uint64, words uint8) {
 	t.ids[at], t.words[at] = id, words
 }
 
-// raise adds a word to the set of an asset if that set equals the parameter words. It returns the number of
-// assets changed, 0 or 1.
-func (t *metTable) raise(id uint64, words, word uint8) int {
-	if at := t.find(id); t.ids[at] == id && t.words[at] == words {
+// raise adds a word to the set of an asset if that set equals expected. It returns the number of assets
+// changed, 0 or 1.
+func (t *metTable) raise(id uint64, expected, word uint8) int {
+	if at := t.find(id); t.ids[at] == id && t.words[at] == expected {
 		t.words[at] |= word
 		return 1
 	}
 	return 0
 }
 
-// mark adds a word to the set of an asset if that set equals the parameter words. An asset that is not in the
-// table has the empty set.
-func (t *metTable) mark(id uint64, words, word uint8) {
+// mark adds a word to the set of an asset if that set equals expected. An asset that is not in the table has
+// the empty set.
+func (t *metTable) mark(id uint64, expected, word uint8) {
 	at := t.find(id)
-	if t.ids[at] == 0 && words == 0 {
+	if t.ids[at] == 0 && expected == 0 {
 		t.ids[at], t.words[at] = id, word
-	} else if t.ids[at] == id && t.words[at] == words {
+	} else if t.ids[at] == id && t.words[at] == expected {
 		t.words[at] |= word
 	}
 }
 
-// taken marks an asset for which the method once has already returned true.
+// taken marks an asset for which firstMatch has already returned true.
 const taken = 1 << 7
 
-// once reports whether the set of an asset equals the parameter words. It returns true only the first time.
-func (t *metTable) once(id uint64, words uint8) bool {
+// firstMatch reports whether the set of an asset equals expected. It returns true only the first time.
+func (t *metTable) firstMatch(id uint64, expected uint8) bool {
 	at := t.find(id)
-	if t.ids[at] == 0 && words == 0 {
+	if t.ids[at] == 0 && expected == 0 {
 		t.ids[at], t.words[at] = id, taken
 		return true
 	}
-	if t.ids[at] != id || t.words[at] != words {
+	if t.ids[at] != id || t.words[at] != expected {
 		return false
 	}
 	t.words[at] |= taken
 	return true
 }
 
-// has reports whether the set of an asset equals the parameter words. If the table is not in use, it returns
-// true.
-func (t *metTable) has(id uint64, words uint8) bool {
+// has reports whether the set of an asset equals expected. If the table is not in use, it returns true.
+func (t *metTable) has(id uint64, expected uint8) bool {
 	if len(t.ids) == 0 {
 		return true
 	}
 	at := t.find(id)
-	return t.ids[at] == id && t.words[at] == words
+	return t.ids[at] == id && t.words[at] == expected
 }

@@ -45,8 +45,8 @@ func (f *Finder) ByKey(c *Cursor, v *snapshot.View, key []byte) (start, end int,
 	return start, end, nil
 }
 
-// EachPrice calls the function do for each point of an asset in a window, oldest first.
-func (f *Finder) EachPrice(c *Cursor, h *snapshot.History, id uint64, do func(at time.Time, price []byte)) error {
+// EachPrice calls visit for each point of an asset in a window, oldest first.
+func (f *Finder) EachPrice(c *Cursor, h *snapshot.History, id uint64, visit func(at time.Time, price []byte)) error {
 	for i := range h.Blocks {
 		b := &h.Blocks[i]
 		s, row, ok, err := f.find(c, b.View, id)
@@ -74,7 +74,7 @@ func (f *Finder) EachPrice(c *Cursor, h *snapshot.History, id uint64, do func(at
 				return errPrices
 			}
 			if n >= b.First {
-				do(b.Times[n], rest[1:end])
+				visit(b.Times[n], rest[1:end])
 			}
 			rest = rest[min(len(rest), end+2):]
 		}
@@ -82,12 +82,11 @@ func (f *Finder) EachPrice(c *Cursor, h *snapshot.History, id uint64, do func(at
 	return nil
 }
 
-// EachPast calls the function do for each interval of the past that begins in [from, to], in Unix seconds,
-// oldest first. interval is an index into artifacts.PastIntervals. first is the time of the interval's first
-// snapshot, moment contains the asset's figures in it, and candle is the asset's candle. moment and candle
-// may be nil.
+// EachPast calls visit for each interval of the past that begins in [from, to], in Unix seconds, oldest first.
+// interval is an index into artifacts.PastIntervals. firstTime is the time of the interval's first snapshot,
+// moment contains the asset's figures in it, and candle is the asset's candle. moment and candle may be nil.
 func (f *Finder) EachPast(c *Cursor, s *snapshot.Snapshot, interval int, from, to int64, id uint64,
-	do func(first time.Time, moment, candle []byte),
+	visit func(firstTime time.Time, moment, candle []byte),
 ) error {
 	step := artifacts.PastIntervals[interval].Step
 	blocks := s.Past(interval)
@@ -113,7 +112,7 @@ func (f *Finder) EachPast(c *Cursor, s *snapshot.Snapshot, interval int, from, t
 				return errPast
 			}
 			if begin := t.Truncate(step).Unix(); begin >= from && begin <= to {
-				do(t, moment, candle)
+				visit(t, moment, candle)
 			}
 		}
 	}

@@ -164,11 +164,11 @@ func (f *Finder) appendPastItems(v *snapshot.View, q *query.Query, picked []entr
 	return nil
 }
 
-// appendElements calls the function do, which appends elements, each after a comma. Then appendElements turns
-// them into an array and ends the item.
-func (f *Finder) appendElements(do func() error) error {
+// appendElements calls appendAll, which appends elements, each after a comma. Then appendElements turns them
+// into an array and ends the item.
+func (f *Finder) appendElements(appendAll func() error) error {
 	first := len(f.Body)
-	if err := do(); err != nil {
+	if err := appendAll(); err != nil {
 		return err
 	}
 	if len(f.Body) == first {
@@ -314,11 +314,11 @@ func (f *Finder) appendMax(id uint64) error {
 	return nil
 }
 
-// appendPoint appends a point. before contains the bytes before the price, and element is the moment with
-// the price.
-func (f *Finder) appendPoint(before, element []byte) {
+// appendPoint appends a point. prefix contains the bytes before the price, and element is the moment with the
+// price.
+func (f *Finder) appendPoint(prefix, element []byte) {
 	price, _, _ := bytes.Cut(element, comma)
-	f.Body = append(append(f.Body, before...), price[1:]...) // the argument before ends with the opening quote
+	f.Body = append(append(f.Body, prefix...), price[1:]...) // prefix ends with the opening quote
 	f.Body = append(f.Body, ']')
 }
 

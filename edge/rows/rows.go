@@ -80,15 +80,15 @@ type cursor struct {
 	row   int // the last row found
 }
 
-// Reset prepares the Finder for a query. wait bounds the time that the query may wait for shards. Find calls
-// Reset.
-func (f *Finder) Reset(wait time.Duration) {
+// Reset prepares the Finder for a query. maxWait bounds the time that the query may wait for shards. Find
+// calls Reset.
+func (f *Finder) Reset(maxWait time.Duration) {
 	f.Sums, f.Unsummed, f.Total = f.Sums[:0], false, 0
 	for by := range f.Missing {
 		f.Missing[by] = f.Missing[by][:0]
 	}
 	f.Shards, f.Rows = 0, 0
-	f.Budget = snapshot.Budget{Wait: wait}
+	f.Budget = snapshot.Budget{Wait: maxWait}
 	f.leave()
 }
 
@@ -117,12 +117,12 @@ func (f *Finder) Release() {
 	f.leave()
 }
 
-// Find answers the query q from the snapshot s, and appends the items to Body. It waits for shards for at
-// most the duration wait. s is nil before the first snapshot. The endpoint must not be Global. Find returns
-// ErrNoView, ErrSince, an error that wraps shards.ErrUnavailable, or a *query.ParamError if q asks for more
-// than a single answer may contain.
-func (f *Finder) Find(s *snapshot.Snapshot, q *query.Query, wait time.Duration) error {
-	f.Reset(wait)
+// Find answers the query q from the snapshot s, and appends the items to Body. It waits for shards for at most
+// maxWait. s is nil before the first snapshot. The endpoint must not be Global. Find returns ErrNoView,
+// ErrSince, an error that wraps shards.ErrUnavailable, or a *query.ParamError if q asks for more than a single
+// answer may contain.
+func (f *Finder) Find(s *snapshot.Snapshot, q *query.Query, maxWait time.Duration) error {
+	f.Reset(maxWait)
 	f.tails = q.Tails
 	if q.Endpoint.OfThePast() && s != nil {
 		if err := f.ofThePast(s, q); err != nil {
@@ -239,15 +239,15 @@ func (f *Finder) locate(c *cursor, v *snapshot.View, id uint64) (*artifacts.Shar
 	return s, row, err
 }
 
-// ascending appends n rows of v, beginning at row first.
-func (f *Finder) ascending(v *snapshot.View, first, n int) error {
+// ascending appends n rows of v, beginning at row firstRow.
+func (f *Finder) ascending(v *snapshot.View, firstRow, n int) error {
 	per := v.PerShard()
 	for n > 0 {
-		s, err := f.at(v, first/per)
+		s, err := f.at(v, firstRow/per)
 		if err != nil {
 			return err
 		}
-		i := first % per
+		i := firstRow % per
 		m := min(n, s.Len()-i)
 		if m <= 0 {
 			return errShort
@@ -255,7 +255,7 @@ func (f *Finder) ascending(v *snapshot.View, first, n int) error {
 		if err := f.add(v, s, i, i+m); err != nil {
 			return err
 		}
-		first, n = first+m, n-m
+		firstRow, n = firstRow+m, n-m
 	}
 	return nil
 }
@@ -358,9 +358,9 @@ func (f *Finder) append(s *artifacts.Shard, i, j int) {
 	}
 }
 
-// descending appends n rows of v in descending order, beginning at position first. It reads the runs of equal
-// keys from last to first, but each run forwards, so that ties stay sorted by id. Rows without a value come
-// last in either direction.
+// descending appends n rows of v in descending order, beginning at the given position. It reads the runs of
+// equal keys from last to first, but each run forwards, so that ties stay sorted by id. Rows without a value
+// come last in either direction.
 func (f *Finder) descending(v *snapshot.View, first, n int) error {
 	per := v.PerShard()
 	keyed := v.Rows - v.Last

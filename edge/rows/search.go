@@ -197,13 +197,13 @@ func (f *Finder) meet(views [searched]*snapshot.View, q *query.Query, rarest int
 	return true, nil
 }
 
-// eachID calls the function do with the asset id of each row of a word.
-func (f *Finder) eachID(views [searched]*snapshot.View, word int, do func(id uint64)) error {
+// eachID calls visitID with the asset id of each row of a word.
+func (f *Finder) eachID(views [searched]*snapshot.View, word int, visitID func(id uint64)) error {
 	for j, v := range views {
 		err := f.eachShard(v, f.words.ranges[word].in[j], func(shard *artifacts.Shard, from, to int) error {
 			f.Rows += to - from
 			for i := from; i < to; i++ {
-				do(shard.ID(i))
+				visitID(shard.ID(i))
 			}
 			return nil
 		})
@@ -214,10 +214,10 @@ func (f *Finder) eachID(views [searched]*snapshot.View, word int, do func(id uin
 	return nil
 }
 
-// eachShard calls the function do with each shard that contains rows of r, and with the range of these rows
-// in the shard.
+// eachShard calls visitShard with each shard that contains rows of r, and with the range of these rows in the
+// shard.
 func (f *Finder) eachShard(
-	v *snapshot.View, r wordRange, do func(shard *artifacts.Shard, from, to int) error,
+	v *snapshot.View, r wordRange, visitShard func(shard *artifacts.Shard, from, to int) error,
 ) error {
 	for row := r.start; row < r.end; {
 		shard, err := f.at(v, row/v.PerShard())
@@ -233,21 +233,20 @@ func (f *Finder) eachShard(
 		if err := f.Budget.Check(); err != nil {
 			return err
 		}
-		if err := do(shard, i, end); err != nil {
+		if err := visitShard(shard, i, end); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// starting returns the range of the keys of v that begin with the bytes in start or, if whole is set, equal
-// them.
-func (f *Finder) starting(v *snapshot.View, start []byte, whole bool) (r wordRange, err error) {
-	if r.start, r.firstRun, err = v.FindBound(start, &f.Budget); err != nil {
+// starting returns the range of the keys of v that begin with prefix or, if whole is set, equal it.
+func (f *Finder) starting(v *snapshot.View, prefix []byte, whole bool) (r wordRange, err error) {
+	if r.start, r.firstRun, err = v.FindBound(prefix, &f.Budget); err != nil {
 		return r, err
 	}
 	// The range ends before the next possible key. All bytes of UTF-8 are less than 0xff.
-	f.words.text = append(f.words.text[:0], start...)
+	f.words.text = append(f.words.text[:0], prefix...)
 	if whole {
 		f.words.text = append(f.words.text, 0)
 	} else {
@@ -258,10 +257,10 @@ func (f *Finder) starting(v *snapshot.View, start []byte, whole bool) (r wordRan
 	return r, err
 }
 
-// visit adds the assets in the rows r of v to the entries, with the given class. If the parameter words is
-// set, it adds only assets that match all words of the query.
+// visit adds the assets in the rows r of v to the entries, with the given class. If allWords is set, it adds
+// only assets that match all words of the query.
 func (f *Finder) visit(
-	s *snapshot.Snapshot, q *query.Query, v *snapshot.View, r wordRange, class uint64, words bool,
+	s *snapshot.Snapshot, q *query.Query, v *snapshot.View, r wordRange, class uint64, allWords bool,
 ) error {
 	ranked, rank := s.View(query.Assets, query.SortRank), int(v.Columns[query.SortRank])
 	return f.eachShard(v, r, func(shard *artifacts.Shard, from, to int) error {
@@ -269,7 +268,7 @@ func (f *Finder) visit(
 		f.Visited += to - from
 		for i := from; i < to; i++ {
 			e := entry{id: shard.ID(i)}
-			if words && !f.words.met.has(e.id, f.words.known) {
+			if allWords && !f.words.met.has(e.id, f.words.known) {
 				continue
 			}
 			if rank >= 0 {
@@ -284,7 +283,7 @@ func (f *Finder) visit(
 			if !ok {
 				continue
 			}
-			if words && bits.OnesCount8(f.words.known) < len(q.Words) {
+			if allWords && bits.OnesCount8(f.words.known) < len(q.Words) {
 				if ok, err := f.hasOthers(s, q, e.id); err != nil {
 					return err
 				} else if !ok {
@@ -376,16 +375,17 @@ func (f *Finder) splitName(row []byte) error {
 	return nil
 }
 
-// hasWord reports whether a word in words begins with start. If start is a single character, the word must
+// hasWord reports whether a word in words begins with prefix. If prefix is a single character, the word must
 // equal it. Each word in words has a space before and after it.
-func hasWord(words, start []byte) bool {
+func hasWord(words, prefix []byte) bool {
 	for {
 		at := bytes.IndexByte(words, ' ')
 		if at < 0 {
 			return false
 		}
 		words = words[at+1:]
-		if bytes.HasPrefix(words, start) && (utf8.RuneCount(start) > 1 || bytes.HasPrefix(words[len(start):], blank)) {
+		if bytes.HasPrefix(words, prefix) &&
+			(utf8.RuneCount(prefix) > 1 || bytes.HasPrefix(words[len(prefix):], blank)) {
 			return true
 		}
 	}

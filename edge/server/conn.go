@@ -114,8 +114,8 @@ func (c *conn) readHead() error {
 	return nil
 }
 
-// awaitFirst waits for the first byte of a request. It occupies no buffer while it waits, because a read
-// that finds nothing returns the buffer first.
+// awaitFirst waits for the first byte of a request. It holds no buffer while it waits, because a read that
+// finds no data releases the buffer before it blocks.
 func (c *conn) awaitFirst() error {
 	timeout := c.listener.idleTimeout
 	if c.asked.Load() == 0 {
@@ -130,18 +130,18 @@ func (c *conn) awaitFirst() error {
 	return nil
 }
 
-// readUntil reads at least one byte into the input before the time end. If an earlier deadline is already
-// set, readUntil keeps that deadline and tries again when it expires. Otherwise, a busy connection would have
-// to set a deadline for each request.
-func (c *conn) readUntil(end time.Time) error {
+// readUntil reads at least one byte into the input before cutoff. If an earlier deadline is already set,
+// readUntil keeps that deadline and tries again when it expires. Otherwise, a busy connection would have to
+// set a deadline for each request.
+func (c *conn) readUntil(cutoff time.Time) error {
 	for {
-		if deadline := c.socket.deadline; end.Before(deadline) || !deadline.After(c.now) {
-			if err := c.socket.readBy(end); err != nil {
+		if deadline := c.socket.deadline; cutoff.Before(deadline) || !deadline.After(c.now) {
+			if err := c.socket.readBy(cutoff); err != nil {
 				return err
 			}
 		}
 		err := c.read()
-		if !c.socket.deadline.Before(end) || !errors.Is(err, os.ErrDeadlineExceeded) {
+		if !c.socket.deadline.Before(cutoff) || !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
 		}
 		c.now = c.socket.deadline

@@ -18,9 +18,9 @@ type Dialect struct {
 	EndpointAt func(path []byte) (endpoint int, ok bool)
 	// IsKey reports whether a query parameter contains the API key. name is still escaped.
 	IsKey func(name []byte) bool
-	// Parse parses a request to an endpoint. used is the result of a previous call, whose memory Parse may
+	// Parse parses a request to an endpoint. previous is the result of an earlier call, whose memory Parse may
 	// reuse, or nil.
-	Parse func(used reply.Composer, endpoint int, path, query []byte) (reply.Composer, *reply.Refusal)
+	Parse func(previous reply.Composer, endpoint int, path, query []byte) (reply.Composer, *reply.Refusal)
 	// AppendError appends the body of an error.
 	AppendError func(dst []byte, status int, message string) []byte
 	// NotServed is the message of the 404 for any other path below Prefix.

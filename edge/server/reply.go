@@ -99,8 +99,8 @@ func (r *Request) payload() []byte {
 	return r.Asked.Reply.Body
 }
 
-// appendReply returns the bytes of the answer. rest is not empty only if the body is large and is not in the
-// output buffer.
+// appendReply returns the bytes of the answer. rest is empty unless the body is large and is not in the output
+// buffer.
 func (s *Server) appendReply(r *Request) (first, rest []byte) {
 	m, body, out := r.mem, r.payload(), r.Asked.Buffers.Output()
 	if len(body) == 0 || &body[0] != &out[rows.HeadRoom] {

@@ -108,9 +108,9 @@ func (s *streams) full() bool { return len(s.open)+s.taken >= s.max }
 
 // sweep ends those of the selected streams whose peers are gone. Otherwise, only the next comment would
 // reveal this.
-func (s *streams) sweep(of func(*stream) bool) {
+func (s *streams) sweep(selected func(*stream) bool) {
 	for _, st := range slices.Backward(s.open) { // drop moves only streams that were already checked
-		if of(st) && st.conn.socket.gone() {
+		if selected(st) && st.conn.socket.gone() {
 			s.drop(st)
 		}
 	}
@@ -154,15 +154,15 @@ func (s *streams) adopt(st *stream) bool {
 	return true
 }
 
-// tell sends an event for the snapshot with time t to st, unless st has already received it. changes is
+// tell sends an event for the snapshot with time t to st, unless st has already received it. changeCount is
 // the number of changes in the snapshot. A slow peer gets the newest event after it has caught up.
-func (s *streams) tell(st *stream, t []byte, changes int) {
+func (s *streams) tell(st *stream, t []byte, changeCount int) {
 	if t == nil || len(st.left) > 0 || st.conn == nil || bytes.Equal(st.sent, t) {
 		return
 	}
 	st.sent = t
 	s.events++
-	s.write(st, st.frame(eventOf(t, changes)))
+	s.write(st, st.frame(eventOf(t, changeCount)))
 }
 
 // write sends as much as the peer accepts without waiting, and keeps the rest. If the peer is gone, it ends

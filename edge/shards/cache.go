@@ -560,8 +560,8 @@ func (c *Cache) readFrame(o *Object, op *opened, i int, whole []byte) (*artifact
 // first.
 func (c *Cache) Trim() { c.trim(needAll) }
 
-func (c *Cache) trim(most int) {
-	c.disk.trim(most, func(d artifacts.Digest) (need int, used int64) {
+func (c *Cache) trim(maxClass int) {
+	c.disk.trim(maxClass, func(d artifacts.Digest) (need int, used int64) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		switch o := c.objects[d]; {
@@ -578,11 +578,11 @@ func (c *Cache) trim(most int) {
 // Wait waits until the memory cache has processed all calls of Keep. It is for tests.
 func (c *Cache) Wait() { c.mem.Cache.Wait() }
 
-// Chunk returns a verified object that belongs to files, from disk or else from the store. Concurrent calls
-// for the same object share the fetch. The parameter own is the caller's semaphore, or nil. A fetch occupies one
-// of its slots while it runs. Chunk waits until ctx is done, but at most Config.FetchTimeout. Errors wrap
+// Chunk returns a verified object that belongs to files, from disk or else from the store. Concurrent calls for
+// the same object share the fetch. callerSlots is a semaphore of the caller, or nil. A fetch occupies one of its
+// slots while it runs. Chunk waits until ctx is done, but at most Config.FetchTimeout. Errors wrap
 // ErrUnavailable.
-func (c *Cache) Chunk(ctx context.Context, ref artifacts.Ref, own chan struct{}) ([]byte, error) {
+func (c *Cache) Chunk(ctx context.Context, ref artifacts.Ref, callerSlots chan struct{}) ([]byte, error) {
 	if b, err := c.disk.chunk(ref); err == nil {
 		return b, nil
 	}
@@ -590,10 +590,10 @@ func (c *Cache) Chunk(ctx context.Context, ref artifacts.Ref, own chan struct{})
 	defer cancel()
 	late := func() error { return fmt.Errorf("%w: chunk %s: %w", ErrUnavailable, ref.Digest, ctx.Err()) }
 	free := func() {}
-	if own != nil {
+	if callerSlots != nil {
 		select {
-		case own <- struct{}{}:
-			free = func() { <-own }
+		case callerSlots <- struct{}{}:
+			free = func() { <-callerSlots }
 		case <-ctx.Done():
 			return nil, late()
 		}

@@ -129,11 +129,11 @@ func (d *disk) writeObject(ref artifacts.Ref, b []byte, p *Pace) bool {
 	return d.write(artifacts.ObjectKey(ref.Digest), b, d.limit, p)
 }
 
-// write writes a file, unless it is larger than the parameter most (0 means no bound), and reports whether it
-// did. It does not make the file durable, because the digest reveals files that a crash damaged.
-func (d *disk) write(key artifacts.Key, b []byte, most int64, p *Pace) bool {
+// write writes a file, unless it is larger than maxSize (0 means no bound), and reports whether it did. It
+// does not make the file durable, because the digest reveals files that a crash damaged.
+func (d *disk) write(key artifacts.Key, b []byte, maxSize int64, p *Pace) bool {
 	size := int64(len(b))
-	if most > 0 && size > most || time.Now().Unix() < d.full.Load() {
+	if maxSize > 0 && size > maxSize || time.Now().Unix() < d.full.Load() {
 		return false
 	}
 	path := d.pathOf(key)
@@ -259,10 +259,10 @@ const (
 // than the bound, because each trim visits all files and should therefore be rare.
 func Trimmed(bound int64) int64 { return bound - bound/16 }
 
-// trim reduces the disk copy to its bound by removing files whose class is not above the parameter most, and
-// reduces the file chunks to their bound. It removes files of lower classes first, and within each class the least
-// recently used first.
-func (d *disk) trim(most int, of func(artifacts.Digest) (need int, used int64)) {
+// trim reduces the disk copy to its bound by removing files whose class is not above maxClass, and reduces the
+// file chunks to their bound. It removes files of lower classes first, and within each class the least recently
+// used first.
+func (d *disk) trim(maxClass int, usageOf func(artifacts.Digest) (need int, used int64)) {
 	d.trimming.Lock()
 	defer d.trimming.Unlock()
 	goal := func(have, limit int64) int64 {
@@ -277,14 +277,14 @@ func (d *disk) trim(most int, of func(artifacts.Digest) (need int, used int64)) 
 	}
 	files, all, chunks := d.walk()
 	for i := range files {
-		files[i].need, files[i].used = of(files[i].digest)
+		files[i].need, files[i].used = usageOf(files[i].digest)
 	}
 	slices.SortFunc(files, func(a, b file) int {
 		return cmp.Or(cmp.Compare(a.need, b.need), cmp.Compare(a.used, b.used), cmp.Compare(a.mtime, b.mtime),
 			cmp.Compare(a.path, b.path))
 	})
 	for _, f := range files {
-		if !(all > toAll && f.need <= most || chunks > toChunks && f.chunk) || os.Remove(f.path) != nil {
+		if !(all > toAll && f.need <= maxClass || chunks > toChunks && f.chunk) || os.Remove(f.path) != nil {
 			continue
 		}
 		if all -= f.size; f.chunk {

@@ -104,7 +104,7 @@ func (r *Refresher) takeOver(c timeline.Change[*Snapshot]) {
 	r.publish(next)
 }
 
-// publish stores the state. next is nil if the store has no snapshot. The caller must hold r.activating.
+// publish stores the state. If the store has no snapshot, next is nil. The caller must hold r.activating.
 func (r *Refresher) publish(next *Snapshot) {
 	r.state.Store(&State{Snapshot: next, Change: r.record})
 	r.mu.Lock()

@@ -37,8 +37,8 @@ func (d *download) endFetching() {
 	}
 }
 
-// prepare fetches the objects of next, the snapshot that p names. After the fetch budget has ended,
-// package timeline decides whether some objects may stay missing. The first snapshot waits for no objects.
+// prepare fetches the objects of the next snapshot, which p names. Once the fetch budget is exhausted, package
+// timeline decides whether some objects may stay missing. The first snapshot waits for no objects.
 func (r *Refresher) prepare(ctx context.Context, next *Snapshot, p *artifacts.Pointer) error {
 	if !next.Time.Equal(p.Time) {
 		return fmt.Errorf("%w: pointer of %v names the manifest of %v", artifacts.ErrCorrupt, p.Time, next.Time)
@@ -87,11 +87,11 @@ const (
 // slots is a semaphore that bounds the concurrent fetches.
 type slots chan struct{}
 
-// fetch fetches objects. It returns the objects that are still missing and one of the errors: a
-// permanent one, if there was any. If lacks is not nil, fetch reports permanent errors to it immediately,
-// because the other objects may take a long time.
+// fetch fetches objects. It returns the objects that are still missing and one of the errors: a permanent one,
+// if there was any. If onPermanent is not nil, fetch calls it with each permanent error immediately, because
+// the other objects may take a long time.
 func (r *Refresher) fetch(
-	ctx context.Context, atOnce slots, objects []*shards.Object, lacks func(error),
+	ctx context.Context, atOnce slots, objects []*shards.Object, onPermanent func(error),
 ) (missing []*shards.Object, err error) {
 	one := func(o *shards.Object) error {
 		select {
@@ -117,8 +117,8 @@ func (r *Refresher) fetch(
 				if e == nil {
 					continue
 				}
-				if grave(e) && lacks != nil {
-					lacks(e)
+				if grave(e) && onPermanent != nil {
+					onPermanent(e)
 				}
 				mu.Lock()
 				missing = append(missing, objects[i])
@@ -187,14 +187,14 @@ func (r *Refresher) inBackground(ctx context.Context, f func(context.Context)) (
 // round and returns the missing objects. It does not request a fetched object again, even if the disk copy
 // rejected it.
 func (r *Refresher) untilFetched(
-	ctx context.Context, atOnce slots, objects []*shards.Object, lacks func(error),
+	ctx context.Context, atOnce slots, objects []*shards.Object, onPermanent func(error),
 	report func(missing []*shards.Object, err error),
 ) (missing []*shards.Object) {
 	retry := r.backOff()
 	missing = objects
 	for {
 		var err error
-		missing, err = r.fetch(ctx, atOnce, missing, lacks)
+		missing, err = r.fetch(ctx, atOnce, missing, onPermanent)
 		if ctx.Err() != nil {
 			return missing
 		}

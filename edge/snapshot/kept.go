@@ -69,11 +69,11 @@ func (r *Refresher) kept(key artifacts.Key, limit int64) []byte {
 // keepManifest writes the manifest of the current snapshot or of a pinned one. Only the newest write of each
 // kind is repeated after an error, so all writes of a kind have the same name. This name sorts before the
 // pointer's, so Floor.Retry writes the manifest before the pointer.
-func (r *Refresher) keepManifest(of string, d artifacts.Digest, raw []byte) {
+func (r *Refresher) keepManifest(kind string, d artifacts.Digest, raw []byte) {
 	key := artifacts.ManifestKey(d)
 	if r.keptManifest(artifacts.Ref{Digest: d, Size: int64(len(raw))}) == nil {
 		r.floor.Report(key.String(), nil) // a damaged file is replaced
-		r.keepAs("a manifest of "+of, key, raw)
+		r.keepAs("a manifest of "+kind, key, raw)
 	}
 }
 

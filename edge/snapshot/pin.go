@@ -73,20 +73,20 @@ func (r *Refresher) Pinned(ctx context.Context, t time.Time) (*Snapshot, error) 
 }
 
 // Current returns the time of the current snapshot in the form of X-Snapshot-Time, and the number of its
-// changes. t is nil before the first snapshot, and changes is -1 if the number is unknown. The channel is
+// changes. t is nil before the first snapshot, and changeCount is -1 if the number is unknown. The channel is
 // closed when the snapshot may have changed.
-func (r *Refresher) Current() (t []byte, changes int, changed <-chan struct{}) {
+func (r *Refresher) Current() (t []byte, changeCount int, changed <-chan struct{}) {
 	r.mu.Lock()
 	changed = r.changed
 	r.mu.Unlock()
 	// Read after the channel, so that no change is missed.
-	changes = -1
+	changeCount = -1
 	if s := r.current(); s != nil {
 		if t = s.TimeText; s.changes != nil {
-			changes = s.changes.Count
+			changeCount = s.changes.Count
 		}
 	}
-	return t, changes, changed
+	return t, changeCount, changed
 }
 
 // Notice returns the notice of the current snapshot, or nil if it has none (INTERFACE.md, "Global").

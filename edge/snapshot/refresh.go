@@ -58,9 +58,9 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Warm prepares the next snapshot before it becomes current, by reading the shards whose counterparts in
-// the old snapshot are in memory. The caller must call the returned function once the next snapshot is
-// current. old is nil for the first snapshot.
+// Warm prepares the next snapshot before it becomes current, by reading the shards whose counterparts in the
+// old snapshot are in memory. The caller must call the returned function once the next snapshot is current.
+// For the first snapshot, old is nil.
 type Warm func(ctx context.Context, old, next *Snapshot) (after func())
 
 // Refresher keeps the State up to date.

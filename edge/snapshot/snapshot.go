@@ -69,8 +69,8 @@ type View struct {
 	firstKey            []string         // the first key of each object, in a view with keys
 }
 
-// newSnapshot creates a snapshot from its manifest and acquires its objects, which the method release
-// releases. If coins is set, it adds the views of CoinView. It reads no objects.
+// newSnapshot creates a snapshot from its manifest and acquires its objects. Call Snapshot.release to release
+// them. If coins is set, it adds the views of CoinView. It reads no objects.
 func newSnapshot(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.Cache, coins bool) (*Snapshot, error) {
 	if m.Unicode != artifacts.FoldUnicodeVersion {
 		return nil, fmt.Errorf("%w: its texts are folded by Unicode %s, but this edge has the tables of Unicode %s",
@@ -331,10 +331,10 @@ func (v *View) FindKey(key []byte, b *Budget) (int, error) {
 	return v.find(i-1, func(first *artifacts.Fence) bool { return first.Key > string(key) }, b)
 }
 
-// find returns the last shard of object i whose first row is not after the position that is searched for. The
-// function after reports whether a row is after it, and must return false for the object's first row. If i is
-// -1, find returns -1.
-func (v *View) find(i int, after func(*artifacts.Fence) bool, b *Budget) (int, error) {
+// find returns the last shard of object i whose first row is not after the position that is searched for.
+// isAfter reports whether a row is after it, and must return false for the object's first row. If i is -1,
+// find returns -1.
+func (v *View) find(i int, isAfter func(*artifacts.Fence) bool, b *Budget) (int, error) {
 	if i < 0 {
 		return -1, nil
 	}
@@ -342,7 +342,7 @@ func (v *View) find(i int, after func(*artifacts.Fence) bool, b *Budget) (int, e
 	if err != nil {
 		return 0, err
 	}
-	n := sort.Search(len(x.Shards)-1, func(n int) bool { return after(&x.Shards[n+1].First) })
+	n := sort.Search(len(x.Shards)-1, func(n int) bool { return isAfter(&x.Shards[n+1].First) })
 	return i*v.perObject + n, nil
 }
 

@@ -74,9 +74,9 @@ type Snapshot interface {
 	facts() *Facts
 }
 
-// Timeline is the order of snapshots on one edge. The zero value with Budget set is empty. In its
-// methods, the parameter now must have a monotonic clock reading, and the parameter wall is a time by the clock
-// that all edges share.
+// Timeline is the order of snapshots on one edge. The zero value with Budget set is empty. The time that its
+// methods take as "now" must have a monotonic clock reading. wallNow is the current time by the clock that all
+// edges share.
 type Timeline[S Snapshot] struct {
 	// Budget is the time for fetching the objects of a snapshot, after which it may become current with
 	// objects missing.
@@ -160,23 +160,23 @@ const (
 	Accept
 )
 
-// Fetched processes the end of a round of fetching. The parameter missing is the number of objects that still
-// have to be fetched. If damaged is set, one of them is damaged or missing in the store. If answers is set, the
+// Fetched processes the end of a round of fetching. missingObjects is the number of objects that still have to
+// be fetched. If anyDamaged is set, one of them is damaged or missing in the store. If storeAnswers is set, the
 // store returned other objects recently. Each new attempt has a full budget: with the remainder of an old one,
 // every store would look slow.
-func (t *Timeline[S]) Fetched(missing int, damaged, answers bool, now time.Time) Verdict {
+func (t *Timeline[S]) Fetched(missingObjects int, anyDamaged, storeAnswers bool, now time.Time) Verdict {
 	c := &t.candidate
-	c.damaged = c.damaged || damaged
-	if missing > 0 && !c.damaged && now.Before(c.deadline) {
+	c.damaged = c.damaged || anyDamaged
+	if missingObjects > 0 && !c.damaged && now.Before(c.deadline) {
 		return Retry
 	}
 	c.deadline = time.Time{}
 	switch {
-	case missing == 0:
+	case missingObjects == 0:
 		return Accept
 	case c.damaged:
 		return Retry
-	case !answers:
+	case !storeAnswers:
 		return Unreachable
 	}
 	return Accept
@@ -194,8 +194,8 @@ type Plan[S Snapshot] struct {
 	Dropped []S
 }
 
-// Ready schedules s, which was accepted. The parameter at is the activation time of its pointer, or zero.
-func (t *Timeline[S]) Ready(s S, at, wall, now time.Time) (plan Plan[S]) {
+// Ready schedules s, which was accepted. activateAt is the activation time of its pointer, or zero.
+func (t *Timeline[S]) Ready(s S, activateAt, wallNow, now time.Time) (plan Plan[S]) {
 	var none S
 	f, newest := s.facts(), t.Newest()
 	plan.Work = now.Sub(t.candidate.seen)
@@ -204,10 +204,10 @@ func (t *Timeline[S]) Ready(s S, at, wall, now time.Time) (plan Plan[S]) {
 	}
 	if newest != none && !f.Time.After(newest.facts().Time) {
 		plan.Dropped = t.End()
-	} else if !at.IsZero() {
+	} else if !activateAt.IsZero() {
 		// The wait is by the wall clock, on which the edges of a fleet agree, but the monotonic clock limits
 		// it.
-		left := at.Sub(wall)
+		left := activateAt.Sub(wallNow)
 		plan.Wait = max(0, min(left, artifacts.MaxActivateAfter-plan.Work))
 		plan.Timed = newest != none && left+plan.Work > 0
 	}
@@ -265,11 +265,11 @@ func (t *Timeline[S]) mayLoad(s S) bool {
 	return ok && ref.Digest == f.Manifest
 }
 
-// Pin returns the snapshot whose time is the parameter at. If that snapshot is retained but not
-// loaded, Pin returns nil and the manifest to load it from.
-func (t *Timeline[S]) Pin(at, wall time.Time) (s S, manifest artifacts.Ref, err error) {
+// Pin returns the snapshot with the given time. If that snapshot is retained but not loaded, Pin returns nil
+// and the manifest to load it from.
+func (t *Timeline[S]) Pin(at, wallNow time.Time) (s S, manifest artifacts.Ref, err error) {
 	var none S
-	latest := wall
+	latest := wallNow
 	if t.current != none {
 		cur := t.current.facts()
 		if at.Equal(cur.Time) {

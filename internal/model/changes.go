@@ -169,9 +169,9 @@ func laterThan(items []Changed, t time.Time) (later []Changed) {
 	return later
 }
 
-// record records the changes between the preceding snapshot and s. known contains the ids that
+// record records the changes between the preceding snapshot and s. knownIDs contains the ids that
 // were known at the preceding snapshot.
-func (s *Snapshot) record(before *Snapshot, known map[string]map[string]int64) {
+func (s *Snapshot) record(before *Snapshot, knownIDs map[string]map[string]int64) {
 	s.Changes = &Changes{Since: s.Time}
 	if before == nil {
 		return
@@ -189,7 +189,7 @@ func (s *Snapshot) record(before *Snapshot, known map[string]map[string]int64) {
 	if lost {
 		return
 	}
-	held := &Changes{Since: before.Changes.Since, Items: s.differ(before, touched, known)}
+	held := &Changes{Since: before.Changes.Since, Items: s.differ(before, touched, knownIDs)}
 	days := map[time.Time]int{}
 	for _, c := range before.Changes.Items {
 		days[c.Time.Truncate(24*time.Hour)]++
@@ -220,18 +220,18 @@ func (s *Snapshot) record(before *Snapshot, known map[string]map[string]int64) {
 	s.Changes = held
 }
 
-// differ returns the changes since the earlier snapshot. It also repeats the items in the list
-// touched, whose changes were withdrawn.
-func (s *Snapshot) differ(before *Snapshot, touched []Changed, known map[string]map[string]int64) (all []Changed) {
+// differ returns the changes since the earlier snapshot. It also repeats the items whose changes
+// were withdrawn; undone lists these changes.
+func (s *Snapshot) differ(before *Snapshot, undone []Changed, knownIDs map[string]map[string]int64) (all []Changed) {
 	had := map[listedKey]bool{} // items that had an id in the preceding snapshot
-	for collection, ids := range known {
+	for collection, ids := range knownIDs {
 		for _, id := range ids {
 			had[listedKey{collection, id}] = true
 		}
 	}
 	again := map[listedKey][]Changed{}
 	keys := map[listedKey]bool{}
-	for _, c := range touched {
+	for _, c := range undone {
 		k := listedKey{c.Collection, c.ID}
 		again[k], keys[k] = append(again[k], c), true
 	}

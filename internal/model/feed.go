@@ -167,9 +167,9 @@ type row struct {
 	add   func()
 }
 
-// readFeed reads a feed folder. known contains the ids from earlier builds, by collection and
+// readFeed reads a feed folder. knownIDs contains the ids from earlier builds, by collection and
 // key. The result contains these ids and the ids of new keys.
-func readFeed(files Files, known map[string]map[string]int64) (*feed, map[string]map[string]int64, error) {
+func readFeed(files Files, knownIDs map[string]map[string]int64) (*feed, map[string]map[string]int64, error) {
 	h, err := readHead(files)
 	if err != nil {
 		return nil, nil, err
@@ -187,7 +187,7 @@ func readFeed(files Files, known map[string]map[string]int64) (*feed, map[string
 		{exchanges, f.exchange}, {categories, f.category}, {chains, f.chain},
 		{rates, func(r *reader) row { return f.rate(r, directory) }},
 	} {
-		c := newClaims(known[file.name])
+		c := newClaims(knownIDs[file.name])
 		for _, line := range lines(files[file.name+".ndjson"]) {
 			f.rows[file.name]++
 			warnings, err := c.read(line, file.read)
@@ -410,14 +410,14 @@ type Accepted struct {
 }
 
 // Accept returns the accepted rows of a feed by collection and key, the numbers of rows set aside,
-// and the numbers of warnings, not counting those for unknown fields. known contains the ids from
-// earlier builds, by key. It is for tests that read a feed without building a snapshot. A Row
-// contains strings as formatted by %q of [fmt.Sprintf], and numbers as multiples of the last
+// and the numbers of warnings, not counting those for unknown fields. knownIDs contains the ids
+// from earlier builds, by key. Accept is for tests that read a feed without building a snapshot. A
+// Row contains strings as formatted by %q of [fmt.Sprintf], and numbers as multiples of the last
 // decimal place.
 func Accept(
-	files Files, known map[string]map[string]int64,
+	files Files, knownIDs map[string]map[string]int64,
 ) (rows map[string]map[string]Accepted, rejected, warned map[string]int, err error) {
-	f, _, err := readFeed(files, known)
+	f, _, err := readFeed(files, knownIDs)
 	if err != nil {
 		return nil, nil, nil, err
 	}

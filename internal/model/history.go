@@ -48,11 +48,11 @@ func (w *Window) begin(t time.Time) time.Time {
 	return time.Unix(t.Unix()-t.Unix()%step, 0).UTC()
 }
 
-// Has reports whether a point at time t belongs to the window of a snapshot whose time is the
-// parameter at. This is the case if the point's interval begins in [at − Length, at], or if t equals
-// the snapshot's time.
-func (w *Window) Has(t, at time.Time) bool {
-	return !t.After(at) && (t.Equal(at) || !w.begin(t).Before(at.Add(-w.Length)))
+// Has reports whether a point at time t belongs to the window of the snapshot with the time
+// snapshotTime. This is the case if the point's interval begins in [snapshotTime − Length,
+// snapshotTime], or if t equals snapshotTime.
+func (w *Window) Has(t, snapshotTime time.Time) bool {
+	return !t.After(snapshotTime) && (t.Equal(snapshotTime) || !w.begin(t).Before(snapshotTime.Add(-w.Length)))
 }
 
 // A Point is the price of an asset in one snapshot.
@@ -116,9 +116,9 @@ func (i *historyItem) check() error {
 	return nil
 }
 
-// ReadPrices parses a row of history as a store keeps it. The parameter times is the number of
-// prices that the row must contain. A missing price is nil. The error says what is wrong with the row.
-func ReadPrices(published []byte, times int) (id int64, prices []*string, err error) {
+// ReadPrices parses a row of history as a store keeps it. priceCount is the number of prices that the
+// row must contain. A missing price is nil. The error says what is wrong with the row.
+func ReadPrices(published []byte, priceCount int) (id int64, prices []*string, err error) {
 	var row struct {
 		ID     int64     `json:"id"`
 		Prices []*string `json:"prices"`
@@ -136,9 +136,9 @@ func ReadPrices(published []byte, times int) (id int64, prices []*string, err er
 			err = errors.Join(err, figures(pricePlaces, false, *p))
 		}
 	}
-	if none || len(row.Prices) != times {
+	if none || len(row.Prices) != priceCount {
 		err = errors.Join(
-			err, fmt.Errorf("%d prices, want %d and one at least that is not null", len(row.Prices), times))
+			err, fmt.Errorf("%d prices, want %d and one at least that is not null", len(row.Prices), priceCount))
 	}
 	return row.ID, row.Prices, err
 }
@@ -235,8 +235,8 @@ func members(all []*asset, n int) map[string]bool {
 	return keys
 }
 
-// series returns the history windows of the snapshot whose time is the parameter at, built from the
-// kept snapshots. ids maps the keys of assets to their ids.
+// series returns the history windows of the snapshot with the given time, built from the kept
+// snapshots. ids maps the keys of assets to their ids.
 func series(kept []moment, ids map[string]int64, at time.Time) map[string]*Series {
 	all := map[string]*Series{}
 	for _, w := range Windows {

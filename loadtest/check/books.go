@@ -19,8 +19,8 @@ type placeBook struct {
 
 type places struct {
 	total int64
-	id    map[int64]int64 // by place
-	place map[int64]int64 // by id
+	id    map[int64]int64 // the id of the row at each position
+	place map[int64]int64 // the position of each id
 }
 
 // maxPlaces bounds the number of positions remembered over all listings. Further positions are not checked.

@@ -81,8 +81,8 @@ func (c *Checker) examination(an *answer) (Kind, string) {
 	return c.structure(an, q, plain)
 }
 
-// errorEnvelope checks the body of an error. The parameter want contains the correct code and message_key.
-func (an *answer) errorEnvelope(want string) (Kind, string) {
+// errorEnvelope checks the body of an error. wantKeys contains the correct code and message_key, as JSON.
+func (an *answer) errorEnvelope(wantKeys string) (Kind, string) {
 	if an.head {
 		return "", ""
 	}
@@ -95,9 +95,9 @@ func (an *answer) errorEnvelope(want string) (Kind, string) {
 	if err := json.Unmarshal(an.body, &e); err != nil {
 		return Envelope, fmt.Sprintf("status %d without the envelope: %v: %.200s", an.status, err, an.body)
 	}
-	if got := fmt.Sprintf(`"code":%s,"message_key":%q`, e.Code, e.MessageKey); got != want || e.Message == nil ||
+	if got := fmt.Sprintf(`"code":%s,"message_key":%q`, e.Code, e.MessageKey); got != wantKeys || e.Message == nil ||
 		string(e.Result) != "{}" {
-		return Envelope, fmt.Sprintf("status %d with %.200s, want %s and an empty result", an.status, an.body, want)
+		return Envelope, fmt.Sprintf("status %d with %.200s, want %s and an empty result", an.status, an.body, wantKeys)
 	}
 	if an.cacheControl != "no-store" {
 		return Headers, fmt.Sprintf("status %d with Cache-Control %q, want no-store", an.status, an.cacheControl)

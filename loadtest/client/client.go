@@ -181,11 +181,11 @@ func (c *Conn) open(ctx context.Context, deadline time.Time) error {
 	return nil
 }
 
-// roundTrip sends req and reads its answer. It does not time out before limit.
-func (c *Conn) roundTrip(req []byte, head bool, limit time.Time) (*Response, error) {
+// roundTrip sends req and reads its answer. It does not time out before minDeadline.
+func (c *Conn) roundTrip(req []byte, head bool, minDeadline time.Time) (*Response, error) {
 	c.w = 0
-	if c.deadline.Before(limit) {
-		c.deadline = limit.Add(c.Timeout / 8)
+	if c.deadline.Before(minDeadline) {
+		c.deadline = minDeadline.Add(c.Timeout / 8)
 		if err := c.nc.SetDeadline(c.deadline); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrClosed, err)
 		}

@@ -124,7 +124,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		if i < cfg.Connections%len(cfg.Endpoints) {
 			n++
 		}
-		r.pools = append(r.pools, &pool{run: r, endpoint: e, limit: n, idle: make(chan *worker, n)})
+		r.pools = append(r.pools, &pool{run: r, endpoint: e, limit: n, idleWorkers: make(chan *worker, n)})
 	}
 	sending, stop := context.WithCancel(ctx)
 	defer stop()
@@ -159,15 +159,15 @@ type run struct {
 // now returns the time since the run's start.
 func (r *run) now() time.Duration { return time.Since(r.start) }
 
-// pool contains the connections to an endpoint. Except for the field idle, only the dispatching goroutine
-// changes it.
+// pool contains the connections to an endpoint. Except for idleWorkers, only the dispatching goroutine changes
+// it.
 type pool struct {
-	run      *run
-	endpoint *client.Endpoint
-	limit    int
-	started  atomic.Int32
-	idle     chan *worker
-	workers  sync.WaitGroup
+	run         *run
+	endpoint    *client.Endpoint
+	limit       int
+	started     atomic.Int32
+	idleWorkers chan *worker
+	workers     sync.WaitGroup
 }
 
 // job is a request of the open loop.
@@ -253,7 +253,7 @@ func (p *pool) dispatch(ctx context.Context, k uint64, sleep *sleeper) {
 		}
 	}
 	for p.started.Load() > 0 {
-		close((<-p.idle).jobs)
+		close((<-p.idleWorkers).jobs)
 		p.started.Add(-1)
 	}
 	p.workers.Wait()
@@ -265,7 +265,7 @@ func (p *pool) dispatch(ctx context.Context, k uint64, sleep *sleeper) {
 // returns nil.
 func (p *pool) take(ctx context.Context) (w *worker, immediate bool) {
 	select {
-	case w := <-p.idle:
+	case w := <-p.idleWorkers:
 		return w, true
 	default:
 	}
@@ -276,7 +276,7 @@ func (p *pool) take(ctx context.Context) (w *worker, immediate bool) {
 		return w, true
 	}
 	select {
-	case w := <-p.idle:
+	case w := <-p.idleWorkers:
 		return w, false
 	case <-ctx.Done():
 		return nil, false
@@ -289,28 +289,28 @@ func (w *worker) serve() {
 	defer w.conn.Close()
 	for j := range w.jobs {
 		w.send(j.index, j.due)
-		w.pool.idle <- w
+		w.pool.idleWorkers <- w
 	}
 }
 
-// send sends request i and records its outcome. The parameter due is when the request was due; if it is
+// send sends request i and records its outcome. dueAt is the time at which the request was due. If it is
 // negative, the request is due now. send reports whether the connection can be used again.
-func (w *worker) send(i uint64, due time.Duration) bool {
+func (w *worker) send(i uint64, dueAt time.Duration) bool {
 	r := w.run
 	req := w.session.Request(i, w.pool.endpoint)
 	sent := r.now()
-	if due < 0 {
-		due = sent
+	if dueAt < 0 {
+		dueAt = sent
 	}
 	resp, err := w.conn.Do(context.Background(), req.Bytes, req.Head)
-	o := outcome{class: req.Class, due: due, sent: sent, done: r.now(), written: len(req.Bytes), err: err}
+	o := outcome{class: req.Class, due: dueAt, sent: sent, done: r.now(), written: len(req.Bytes), err: err}
 	if err == nil {
 		o.status, o.read, o.retried = resp.Status, resp.Size, resp.Retried
 		o.verdict = w.session.Answer(resp)
 	} else if observer, ok := w.session.(Observer); ok {
 		observer.Failed(err)
 	}
-	w.rec.record(&o, r.length, due >= r.cfg.Warmup)
+	w.rec.record(&o, r.length, dueAt >= r.cfg.Warmup)
 	return !errors.Is(err, client.ErrConnect)
 }
 

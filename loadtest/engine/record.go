@@ -224,9 +224,9 @@ func (s *shard) opened(d time.Duration) {
 	Record(s.connect, d)
 }
 
-// record records an outcome. The parameter length is the end of the schedule, and counted is false for requests
-// of the warm-up, which count only in their intervals.
-func (s *shard) record(o *outcome, length time.Duration, counted bool) {
+// record records an outcome. scheduleEnd is the end of the schedule. warmedUp is false for requests of the
+// warm-up, which count only in their intervals.
+func (s *shard) record(o *outcome, scheduleEnd time.Duration, warmedUp bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	measured := o.err == nil && o.verdict != Unexpected || o.err != nil && failureOf(o.err) == FailTimeout
@@ -246,16 +246,16 @@ func (s *shard) record(o *outcome, length time.Duration, counted bool) {
 	if measured {
 		Record(w.due, o.done-o.due)
 	}
-	if counted {
-		s.count(o, length, measured)
+	if warmedUp {
+		s.count(o, scheduleEnd, measured)
 	}
 }
 
 // count adds an outcome to the figures of the run. The caller must hold mu.
-func (s *shard) count(o *outcome, length time.Duration, measured bool) {
+func (s *shard) count(o *outcome, scheduleEnd time.Duration, measured bool) {
 	c := &s.classes[o.class]
 	c.sent++
-	if o.sent <= length {
+	if o.sent <= scheduleEnd {
 		s.inTime++
 	}
 	if o.retried {

@@ -42,21 +42,21 @@ type tick struct {
 	label string
 }
 
-// linearTicks returns about n round values, and the last of them. They begin at 0 and extend to at least the
-// parameter most.
-func linearTicks(most float64, n int, label func(float64) string) ([]tick, float64) {
-	if !(most > 0) {
-		most = 1
+// linearTicks returns about n round values, and the last of them. They begin at 0 and extend to at least
+// maxValue.
+func linearTicks(maxValue float64, n int, label func(float64) string) ([]tick, float64) {
+	if !(maxValue > 0) {
+		maxValue = 1
 	}
-	step := math.Pow(10, math.Floor(math.Log10(most/float64(n))))
+	step := math.Pow(10, math.Floor(math.Log10(maxValue/float64(n))))
 	for _, f := range []float64{1, 2, 5, 10} {
-		if most/(step*f) <= float64(n) {
+		if maxValue/(step*f) <= float64(n) {
 			step *= f
 			break
 		}
 	}
 	var ticks []tick
-	end := math.Ceil(most/step-1e-9) * step
+	end := math.Ceil(maxValue/step-1e-9) * step
 	for i := 0; float64(i)*step <= end+step/2; i++ {
 		ticks = append(ticks, tick{float64(i) * step, label(float64(i) * step)})
 	}
@@ -157,16 +157,16 @@ func (p *plot) latencyAxis() {
 	p.Y, p.yTicks, p.yScale = "latency", ticks, scale{lo, hi, true, plotHeight - bottom, top}
 }
 
-// countAxis makes the y axis linear, from 0 to at least the parameter most.
-func (p *plot) countAxis(name string, most float64, label func(float64) string) {
+// countAxis makes the y axis linear, from 0 to at least maxValue.
+func (p *plot) countAxis(name string, maxValue float64, label func(float64) string) {
 	for _, l := range p.Lines {
 		for _, v := range l.y {
-			if v > most { // not NaN
-				most = v
+			if v > maxValue { // not NaN
+				maxValue = v
 			}
 		}
 	}
-	ticks, end := linearTicks(most, 5, label)
+	ticks, end := linearTicks(maxValue, 5, label)
 	p.Y, p.yTicks, p.yScale = name, ticks, scale{0, end, false, plotHeight - bottom, top}
 }
 

@@ -21,9 +21,9 @@ func ParseAbort(s string) (*Assertion, error) {
 	return a, nil
 }
 
-// Recent evaluates the expression over the given seconds of a run in progress. The value of the metric
-// "wrong" is the parameter wrong, the total number of wrong answers so far.
-func (a *Assertion) Recent(seconds []*engine.Interval, wrong uint64) (Threshold, error) {
+// Recent evaluates the expression over the given seconds of a run in progress. The value of the metric "wrong"
+// is wrongTotal, the total number of wrong answers so far.
+func (a *Assertion) Recent(seconds []*engine.Interval, wrongTotal uint64) (Threshold, error) {
 	r, due := &Run{}, engine.NewHistogram()
 	for _, iv := range seconds {
 		r.Requests.Sent += iv.Sent
@@ -33,7 +33,7 @@ func (a *Assertion) Recent(seconds []*engine.Interval, wrong uint64) (Threshold,
 	}
 	r.Requests.Asked = max(1, r.Requests.Sent) // so that a rate of 0 counts as measured
 	if a.metric == "wrong" {
-		r.Checks.Wrong, r.Checks.Checked = wrong, max(1, wrong)
+		r.Checks.Wrong, r.Checks.Checked = wrongTotal, max(1, wrongTotal)
 	}
 	var err error
 	if r.Due, err = newLatency(due); err != nil {

@@ -300,11 +300,11 @@ func (st *stream) hold(ctx context.Context) error {
 }
 
 // next returns the next message of a stream, without the empty line after it. It skips comments. It calls
-// the function alive before each line.
-func next(r *bufio.Reader, alive func() error) (string, error) {
+// checkAlive before each line.
+func next(r *bufio.Reader, checkAlive func() error) (string, error) {
 	var message strings.Builder
 	for {
-		if err := alive(); err != nil {
+		if err := checkAlive(); err != nil {
 			return "", err
 		}
 		line, err := r.ReadSlice('\n')

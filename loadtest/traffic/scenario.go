@@ -60,8 +60,8 @@ type Kind struct {
 	// Values is the maximum number of values of a filter, 1 to 100. Each request draws its number with equal
 	// probability from 1 to Values. The default is 1.
 	Values int `yaml:"values"`
-	// Sorts and Sizes are the possible values of the parameters sort and size, drawn with equal probability.
-	// "" and 0 omit the parameter.
+	// Sorts and Sizes are the possible values of the parameters "sort" and "size", drawn with equal
+	// probability. "" and 0 omit the parameter.
 	Sorts []string `yaml:"sorts"`
 	Sizes []int    `yaml:"sizes"`
 	// Deep is the share of pages that are drawn with equal probability from the whole listing. The other
@@ -145,19 +145,19 @@ func WantOne(word string, known []string) string {
 	return text
 }
 
-// For returns the scenario without the kinds whose filter values come from a listing that is empty in d. The
-// result left describes the kinds that it removed.
-func (s *Scenario) For(d *Directory) (_ *Scenario, left []string) {
+// For returns the scenario without the kinds whose filter values come from a listing that is empty in d.
+// removedKinds describes the kinds that it removed.
+func (s *Scenario) For(d *Directory) (_ *Scenario, removedKinds []string) {
 	of := *s
 	of.Mix = nil
 	for i := range s.Mix {
 		if k := &s.Mix[i]; k.By != "list" && len(d.entries(k.filtered())) == 0 {
-			left = append(left, fmt.Sprintf("/%s by %s", k.Endpoint, k.By))
+			removedKinds = append(removedKinds, fmt.Sprintf("/%s by %s", k.Endpoint, k.By))
 		} else {
 			of.Mix = append(of.Mix, *k)
 		}
 	}
-	return &of, left
+	return &of, removedKinds
 }
 
 // Classes returns the names of the request classes that a Mix of the scenario has: its endpoints and, if some

@@ -180,9 +180,9 @@ type size struct {
 	builds []int // numbers of assets with history in the builds of a round, in order
 }
 
-// measure builds a past for the market and measures the given number of rounds. If beside is not nil, each
-// round runs right after a round of beside, because the speed of the machine varies over time.
-func (s *size) measure(rounds int, beside *size) error {
+// measure builds a past for the market and measures the given number of rounds. If baseline is not nil,
+// each round runs right after a round of baseline, because the speed of the machine varies over time.
+func (s *size) measure(rounds int, baseline *size) error {
 	s.builds = []int{market.DefaultHistoryAssets}
 	if s.bench.Assets <= fullPast {
 		s.builds = append(s.builds, 0)
@@ -195,8 +195,8 @@ func (s *size) measure(rounds int, beside *size) error {
 		step()
 	}
 	for range rounds {
-		if beside != nil {
-			if err := beside.round(func() {}); err != nil {
+		if baseline != nil {
+			if err := baseline.round(func() {}); err != nil {
 				return err
 			}
 		}
@@ -284,14 +284,14 @@ func (f *figures) take(now *figures) {
 	}
 }
 
-// longer returns the share by which history lengthens a build. The method more returns the share by which
-// history increases the bytes that builds write, and the method writes returns that increase in bytes per build.
+// longer returns the share by which history lengthens a build. moreBytes returns the share by which history
+// increases the bytes that builds write, and bytesPerBuild returns that increase in bytes per build.
 func (f *figures) longer() float64 {
 	slices.Sort(f.ratios)
 	return f.ratios[len(f.ratios)/2] - 1
 }
-func (f *figures) more() float64   { return float64(f.AllBytes)/float64(f.PlainBytes) - 1 }
-func (f *figures) writes() float64 { return float64(f.History) / float64(f.Builds) }
+func (f *figures) moreBytes() float64     { return float64(f.AllBytes)/float64(f.PlainBytes) - 1 }
+func (f *figures) bytesPerBuild() float64 { return float64(f.History) / float64(f.Builds) }
 
 // method is the report's description of the measurement.
 const method = `The benchmark builds a simulated market on one core, from a folder into a directory store with a snapshot in each window. The floor is the least that any builder must
@@ -304,9 +304,9 @@ midnight" is the worst build of 36 days: it adds a point to every window's last 
 
 A live source's answers, a store behind a network, and more than one core were not measured.`
 
-// report prints every figure and whether its bound was kept. It also writes the document to the file that
-// the parameter out names, unless out is empty.
-func report(all []*figures, rounds int, out string) error {
+// report prints every figure and whether its bound was kept. It also writes the document to file, unless
+// file is empty.
+func report(all []*figures, rounds int, file string) error {
 	d := benchdoc.Document{Title: "What a build costs", Command: "make bench-builder",
 		Method: fmt.Sprintf(method, rounds, largeRounds), Columns: []string{"what"}}
 	for _, f := range all {
@@ -364,10 +364,10 @@ func report(all []*figures, rounds int, out string) error {
 	row("history makes a build longer by", fmt.Sprintf("≤ %.0f%% at 20,000", 100*maxHistory),
 		plain(func(f *figures) string { return fmt.Sprintf("%.0f%%", 100*f.longer()) }))
 	row("history writes more by", fmt.Sprintf("≤ %.0f%% at 20,000", 100*maxPoints),
-		plain(func(f *figures) string { return fmt.Sprintf("%.0f%%", 100*f.more()) }))
+		plain(func(f *figures) string { return fmt.Sprintf("%.0f%%", 100*f.moreBytes()) }))
 	row("history writes, a build", fmt.Sprintf("≤ %.1f MB", mostWritten/1e6),
-		func(f *figures) string { return fmt.Sprintf("%.1f MB", f.writes()/1e6) })
-	if err := d.Print(out); err != nil {
+		func(f *figures) string { return fmt.Sprintf("%.1f MB", f.bytesPerBuild()/1e6) })
+	if err := d.Print(file); err != nil {
 		return err
 	}
 	fmt.Println()
@@ -392,7 +392,7 @@ func judge(all []*figures, beside *figures, mostTime, mostWritten float64) error
 	if small.Assets == 20_000 {
 		bound("20,000 assets: build / floor", small.ratio(), maxRatio)
 		bound("20,000 assets: longer by history", small.longer(), maxHistory)
-		bound("20,000 assets: more written by history", small.more(), maxPoints)
+		bound("20,000 assets: more written by history", small.moreBytes(), maxPoints)
 		bound("20,000 assets: bytes written", float64(small.Bytes), maxBytes)
 	}
 	for _, f := range all {
@@ -403,7 +403,7 @@ func judge(all []*figures, beside *figures, mostTime, mostWritten float64) error
 	}
 	if small.Assets != large.Assets {
 		bound("largest: history, ms", float64(large.Steps[builder.StepHistory]), mostTime)
-		bound("largest: bytes of history", large.writes(), mostWritten)
+		bound("largest: bytes of history", large.bytesPerBuild(), mostWritten)
 		bound("time an asset, largest / smallest", large.perAsset()/beside.perAsset(), maxGrowth)
 	}
 	if missed > 0 {

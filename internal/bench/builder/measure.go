@@ -447,11 +447,10 @@ func historyObjects(ctx context.Context, r artifacts.Reader) (map[artifacts.Ref]
 	return all, nil
 }
 
-// added returns the total size, in bytes, of the objects that the parameter now contains and the parameter
-// before does not.
-func added(before, now map[artifacts.Ref]bool) (bytes int64) {
-	for ref := range now {
-		if !before[ref] {
+// added returns the total size, in bytes, of the objects that are in newRefs but not in oldRefs.
+func added(oldRefs, newRefs map[artifacts.Ref]bool) (bytes int64) {
+	for ref := range newRefs {
+		if !oldRefs[ref] {
 			bytes += ref.Size
 		}
 	}

@@ -443,9 +443,9 @@ func (b *bench) bares(ctx context.Context, kinds []bareKind) (loads []load, err 
 	return loads, nil
 }
 
-// runOthers runs the benchmarks that do not need the bare servers of run, and then writes the report. fresh
-// is the load that requests new pages of the small market.
-func (b *bench) runOthers(ctx context.Context, fresh load) error {
+// runOthers runs the benchmarks that do not need the bare servers that bench.run starts, and then writes
+// the report. freshPages is the load that requests new pages of the small market.
+func (b *bench) runOthers(ctx context.Context, freshPages load) error {
 	runs := []func(context.Context) error{
 		b.history, b.changes, b.coins, b.searches,
 		b.idle, b.streams, b.swaps,
@@ -453,7 +453,7 @@ func (b *bench) runOthers(ctx context.Context, fresh load) error {
 	if !b.Short {
 		runs = append(runs, b.starts)
 		if b.Large > 0 {
-			runs = append(runs, func(ctx context.Context) error { return b.large(ctx, fresh) })
+			runs = append(runs, func(ctx context.Context) error { return b.large(ctx, freshPages) })
 		}
 	}
 	for _, run := range runs {

@@ -22,11 +22,11 @@ const (
 	commentEvery  = 15 * time.Second // the interval between a stream's comments
 )
 
-// hold opens heldConns connections to an edge, sends one request on each, reads the answers with the function
-// read, and waits. It reports the memory that the connections occupy in the edge. The connections stay open until
-// release is called.
+// hold opens heldConns connections to an edge, sends one request on each, reads the answers with readAnswer, and
+// waits. It reports the memory that the connections occupy in the edge. The connections stay open until release
+// is called.
 func (b *bench) hold(ctx context.Context, what string, most int64, s *server, wait time.Duration,
-	request func(i int) string, read func(*http.Response) error) (release func() error, err error) {
+	request func(i int) string, readAnswer func(*http.Response) error) (release func() error, err error) {
 	var conns []io.Closer
 	release = func() (err error) {
 		for _, c := range conns {
@@ -52,7 +52,7 @@ func (b *bench) hold(ctx context.Context, what string, most int64, s *server, wa
 			err = errors.New(res.Status)
 		}
 		if err == nil {
-			err = read(res)
+			err = readAnswer(res)
 		}
 		if err != nil {
 			return release, fmt.Errorf("connection %d: %w", i, err)

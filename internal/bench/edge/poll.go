@@ -61,11 +61,11 @@ func always(path string) asker {
 	return func(b []byte, _ *rand.Rand) []byte { return append(b, path...) }
 }
 
-// pages returns an asker for pages of 20−spread to 20+spread rows, at a random offset below the parameter most,
-// in a random order.
-func pages(most, spread int) asker {
+// pages returns an asker for pages of 20−spread to 20+spread rows, at a random offset below maxOffset, in a
+// random order.
+func pages(maxOffset, spread int) asker {
 	return func(b []byte, rnd *rand.Rand) []byte {
-		return listing(b, rnd.IntN(most), 20-spread+rnd.IntN(2*spread+1), sorts[rnd.IntN(len(sorts))])
+		return listing(b, rnd.IntN(maxOffset), 20-spread+rnd.IntN(2*spread+1), sorts[rnd.IntN(len(sorts))])
 	}
 }
 
@@ -78,10 +78,10 @@ func somePages(most int) asker {
 }
 
 // marketPages is like pages, for pages of /markets.
-func marketPages(most, spread int) asker {
+func marketPages(maxOffset, spread int) asker {
 	keys := query.Markets.SortKeys()
 	return func(b []byte, rnd *rand.Rand) []byte {
-		b = fmt.Appendf(b, "/openapi/v1/markets?offset=%d&limit=%d&sort=%s", rnd.IntN(most),
+		b = fmt.Appendf(b, "/openapi/v1/markets?offset=%d&limit=%d&sort=%s", rnd.IntN(maxOffset),
 			20-spread+rnd.IntN(2*spread+1), keys[rnd.IntN(len(keys))])
 		return append(b, []string{"", ":desc"}[rnd.IntN(2)]...)
 	}

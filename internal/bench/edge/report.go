@@ -45,11 +45,10 @@ func (b *bench) single(r row) {
 }
 
 // latency adds a row with the medians of two lists of latencies in ms, which were measured while the load was
-// on time. If one of the lists has fewer elements than the parameter least, the row says that the machine was
-// busy.
-func (b *bench) latency(r row, measured, beside []float64, least int, met func(measured, beside float64) bool) {
+// on time. If one of the lists has fewer elements than minCount, the row says that the machine was busy.
+func (b *bench) latency(r row, measured, beside []float64, minCount int, met func(measured, beside float64) bool) {
 	r.measured = "the machine was busy"
-	if min(len(measured), len(beside)) >= least {
+	if min(len(measured), len(beside)) >= minCount {
 		self := func(ms float64) float64 { return ms }
 		x, y := median(measured, self), median(beside, self)
 		r.measured, r.beside, r.ratio, r.met = fmt.Sprintf("%.2f ms", x), fmt.Sprintf("%.2f ms", y), x/y, met(x, y)

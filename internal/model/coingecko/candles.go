@@ -38,9 +38,9 @@ func (q *coinQuestion) candleRange() any {
 	return q.ending(step, func(end time.Time) bool { return !end.Before(from) && !end.After(to) })
 }
 
-// ending returns the candles with the given step whose intervals have ended and for whose ends the
-// function wanted returns true.
-func (q *coinQuestion) ending(step time.Duration, wanted func(end time.Time) bool) any {
+// ending returns the candles with the given step whose intervals have ended and for whose ends
+// wantsEnd returns true.
+func (q *coinQuestion) ending(step time.Duration, wantsEnd func(end time.Time) bool) any {
 	code, places, a := q.codes("vs_currency", 1)[0], q.places(), q.theCoin()
 	if a == nil {
 		return nil
@@ -49,7 +49,7 @@ func (q *coinQuestion) ending(step time.Duration, wanted func(end time.Time) boo
 	var c model.Candle
 	var begin time.Time
 	write := func() {
-		if end := begin.Add(step); c.Open != nil && !end.After(q.Time) && wanted(end) {
+		if end := begin.Add(step); c.Open != nil && !end.After(q.Time) && wantsEnd(end) {
 			list = append(list, []any{end.UnixMilli(), plain(c.Open, places), plain(c.High, places),
 				plain(c.Low, places), plain(c.Close, places)})
 		}

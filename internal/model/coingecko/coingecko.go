@@ -133,7 +133,7 @@ const (
 var coinLists = []string{"ids", "names", "symbols", "vs_currencies", "contract_addresses", "price_change_percentage"}
 
 // coinPaths are the paths. A more specific path comes before a more general one that also matches.
-// The function answer returns nil if the coin is not known.
+// The answer functions return nil if the coin is not known.
 var coinPaths = []struct {
 	path, reads, shape string
 	answer             func(*coinQuestion) any
@@ -296,11 +296,11 @@ func (q *coinQuestion) elements(name, text string) (list []string) {
 	return slices.Compact(list)
 }
 
-// codes returns the currencies that a parameter names. most is the maximum number of them.
-func (q *coinQuestion) codes(name string, most int) []string {
+// codes returns the currencies that a parameter names. maxCodes is the maximum number of them.
+func (q *coinQuestion) codes(name string, maxCodes int) []string {
 	list := q.elements(name, model.Fold(q.sent[name]))
 	unknown := func(code string) bool { return q.rates[code] == nil }
-	if len(list) == 0 || most == 1 && strings.Contains(q.sent[name], ",") || slices.ContainsFunc(list, unknown) {
+	if len(list) == 0 || maxCodes == 1 && strings.Contains(q.sent[name], ",") || slices.ContainsFunc(list, unknown) {
 		q.blame("vs_currenc")
 		return []string{"usd"}
 	}
@@ -937,11 +937,11 @@ func (q *coinQuestion) past() any {
 
 // Endpoints that list whole collections.
 
-// each returns a list with the result of the function item for each row.
-func each[T any](rows []T, item func(T) row) any {
+// each returns a list with the result of toItem for each row.
+func each[T any](rows []T, toItem func(T) row) any {
 	list := []any{}
 	for _, r := range rows {
-		list = append(list, item(r))
+		list = append(list, toItem(r))
 	}
 	return list
 }

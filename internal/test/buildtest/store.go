@@ -120,19 +120,19 @@ func ChangeRecord(t *testing.T, s artifacts.Reader) *artifacts.Change {
 // All returns true for every key, so that Clone copies all objects.
 func All(artifacts.Key) bool { return true }
 
-// Clone copies the objects for which the function keep returns true to a new store.
-func Clone(t *testing.T, s artifacts.Store, keep func(key artifacts.Key) bool) *memstore.Store {
+// Clone copies the objects for which keepKey returns true to a new store.
+func Clone(t *testing.T, s artifacts.Store, keepKey func(key artifacts.Key) bool) *memstore.Store {
 	t.Helper()
 	out := memstore.New()
-	CopyTo(t, out, s, keep)
+	CopyTo(t, out, s, keepKey)
 	return out
 }
 
-// CopyTo copies the objects for which the function keep returns true to an empty store.
-func CopyTo(t *testing.T, out, s artifacts.Store, keep func(key artifacts.Key) bool) {
+// CopyTo copies the objects for which keepKey returns true to an empty store.
+func CopyTo(t *testing.T, out, s artifacts.Store, keepKey func(key artifacts.Key) bool) {
 	t.Helper()
 	err := s.List(t.Context(), "", func(i artifacts.Info) error {
-		if !keep(i.Key) {
+		if !keepKey(i.Key) {
 			return nil
 		}
 		b := Stored(t, s, i.Key)
@@ -217,10 +217,10 @@ func Few(call int, kind faultstore.Kind) bool {
 
 // EveryFault runs an operation on a fresh store, once for each of its calls and each way in which
 // the call can fail: it is refused, or applied but reported as failed. After it, all calls succeed,
-// or all are refused, as if the process had died, or all fail in the same way. The function skip
-// selects calls to leave out, counted from 0. The function check inspects the store after each run.
-func EveryFault(t *testing.T, open func(*testing.T) artifacts.Store, skip func(call int, kind faultstore.Kind) bool,
-	op func(*testing.T, artifacts.Store) error, check func(t *testing.T, s artifacts.Store, f Fault, err error)) {
+// or all are refused, as if the process had died, or all fail in the same way. skipCall selects
+// calls to leave out, counted from 0. checkStore inspects the store after each run.
+func EveryFault(t *testing.T, open func(*testing.T) artifacts.Store, skipCall func(call int, kind faultstore.Kind) bool,
+	op func(*testing.T, artifacts.Store) error, checkStore func(t *testing.T, s artifacts.Store, f Fault, err error)) {
 	t.Helper()
 	var mu sync.Mutex
 	var calls []faultstore.Kind
@@ -235,7 +235,7 @@ func EveryFault(t *testing.T, open func(*testing.T) artifacts.Store, skip func(c
 	}
 	const pass, refuse, lose = faultstore.Pass, faultstore.Refuse, faultstore.Lose
 	for i, kind := range calls {
-		if skip(i, kind) {
+		if skipCall(i, kind) {
 			continue
 		}
 		for _, f := range []Fault{{kind, refuse, pass}, {kind, refuse, refuse}, {kind, lose, pass},
@@ -255,7 +255,7 @@ func EveryFault(t *testing.T, open func(*testing.T) artifacts.Store, skip func(c
 					}
 					return faultstore.Pass
 				}))
-				check(t, inner, met, err)
+				checkStore(t, inner, met, err)
 			})
 		}
 	}

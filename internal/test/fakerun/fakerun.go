@@ -13,9 +13,9 @@ import (
 )
 
 // New returns a valid open-loop run of the given number of seconds with 500 requests per second,
-// latencies of about scale milliseconds and a new snapshot in the middle. If bad is set, the run
-// also has some failures and wrong answers.
-func New(seconds int, seed uint64, scale float64, bad bool) (*result.Run, error) {
+// latencies of about typicalMs milliseconds and a new snapshot in the middle. If bad is set, the
+// run also has some failures and wrong answers.
+func New(seconds int, seed uint64, typicalMs float64, bad bool) (*result.Run, error) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	e := &engine.Result{
@@ -35,7 +35,7 @@ func New(seconds int, seed uint64, scale float64, bad bool) (*result.Run, error)
 			LagP99: 80 * time.Microsecond, CPU: 0.2 + 0.1*r.Float64(),
 		}
 		for i := range 500 {
-			service := scale * math.Exp(0.5*r.NormFloat64())
+			service := typicalMs * math.Exp(0.5*r.NormFloat64())
 			lag := 0.02 + 0.01*r.Float64()
 			c := &e.Classes[i%3]
 			c.Sent++

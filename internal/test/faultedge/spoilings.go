@@ -175,12 +175,12 @@ func body(change func(r *http.Request, b string) string) Spoiling {
 	}
 }
 
-// replace returns a spoiling that replaces each match of a pattern with the result of the function
-// with, which receives the match and its groups.
-func replace(pattern string, with func(match []string) string) Spoiling {
+// replace returns a spoiling that replaces each match of a pattern with the result of replacement,
+// which receives the match and its groups.
+func replace(pattern string, replacement func(match []string) string) Spoiling {
 	p := regexp.MustCompile(pattern)
 	return body(func(_ *http.Request, b string) string {
-		return p.ReplaceAllStringFunc(b, func(s string) string { return with(p.FindStringSubmatch(s)) })
+		return p.ReplaceAllStringFunc(b, func(s string) string { return replacement(p.FindStringSubmatch(s)) })
 	})
 }
 

@@ -113,8 +113,8 @@ func (s *Store) Reset() {
 
 func (o Op) error(err error) error { return fmt.Errorf("%s %s%s: %w", o.Kind, o.Key, o.Prefix, err) }
 
-// call makes one call. The function apply makes it on the wrapped store.
-func (s *Store) call(ctx context.Context, op Op, apply func() error) (Op, Decision, error) {
+// call makes one call. It uses callInner to make the call on the wrapped store.
+func (s *Store) call(ctx context.Context, op Op, callInner func() error) (Op, Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return op, Block, op.error(err)
 	}
@@ -137,7 +137,7 @@ func (s *Store) call(ctx context.Context, op Op, apply func() error) (Op, Decisi
 		<-ctx.Done()
 		return op, d, op.error(ctx.Err())
 	}
-	err := apply()
+	err := callInner()
 	if d == Lose {
 		err = fault
 	}

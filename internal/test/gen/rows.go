@@ -12,20 +12,20 @@ import (
 	"pgregory.net/rapid"
 )
 
-// PastRows generates rows for an import into a store that has built the feeds in the parameter seen.
-// They are the rows of the feeds in the parameter others, and made-up rows at or near the times of
-// the feeds in both, in any order. Some keys do not belong to any asset.
-func PastRows(others, seen []Moment) *rapid.Generator[[]model.PastRow] {
+// PastRows generates rows for an import into a store that has built builtFeeds. They are the rows of
+// otherFeeds, and made-up rows at or near the times of all these feeds, in any order. Some keys do
+// not belong to any asset.
+func PastRows(otherFeeds, builtFeeds []Moment) *rapid.Generator[[]model.PastRow] {
 	return rapid.Custom(func(t *rapid.T) (rows []model.PastRow) {
 		d := draw{t}
-		for _, m := range others {
+		for _, m := range otherFeeds {
 			of, _, err := model.RowsOf(m.Files)
 			if err != nil {
 				t.Fatalf("rows of a feed: %v", err)
 			}
 			rows = append(rows, of...)
 		}
-		around := slices.Concat(others, seen)
+		around := slices.Concat(otherFeeds, builtFeeds)
 		steps := []time.Duration{0, 0, 0, 10 * time.Minute, 30 * time.Minute, time.Hour, 5 * time.Hour, 24 * time.Hour,
 			240 * time.Hour, 2400 * time.Hour, 24000 * time.Hour}
 		figure := func() *big.Rat {

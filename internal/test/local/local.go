@@ -110,27 +110,27 @@ var Year = []time.Duration{
 
 const day = 24 * time.Hour
 
-// BuildPast builds the past of a simulated market into an empty store. The parameter before lists the
-// ages of the snapshots, oldest first, counted back from the parameter end. If before is nil,
-// BuildPast builds everything that a store keeps of a year. For any other source it builds one
-// snapshot. It does nothing if the store has a snapshot, because the builder refuses older ones.
-func (m *Machine) BuildPast(ctx context.Context, source string, end time.Time, before []time.Duration) error {
+// BuildPast builds the past of a simulated market into an empty store. ages lists the ages of the
+// snapshots at endTime, oldest first. If ages is nil, BuildPast builds everything that a store keeps
+// of a year. For any other source it builds one snapshot. It does nothing if the store has a
+// snapshot, because the builder refuses older ones.
+func (m *Machine) BuildPast(ctx context.Context, source string, endTime time.Time, ages []time.Duration) error {
 	if built, err := m.built(ctx); built || err != nil {
 		return err
 	}
-	at := func(ago time.Duration) string { return "--time=" + end.Add(-ago).UTC().Format(time.RFC3339) }
+	at := func(ago time.Duration) string { return "--time=" + endTime.Add(-ago).UTC().Format(time.RFC3339) }
 	var builds [][]string
 	switch simulated := strings.HasPrefix(source, "sim:"); {
 	case !simulated:
 		builds = [][]string{{source}}
-	case before == nil:
+	case ages == nil:
 		with := "?"
 		if strings.Contains(source, "?") {
 			with = "&"
 		}
 		builds = [][]string{{source + with + "past=year", at(0)}}
 	default:
-		for _, ago := range before {
+		for _, ago := range ages {
 			builds = append(builds, []string{source, at(ago)})
 		}
 	}
@@ -148,8 +148,8 @@ func (m *Machine) BuildPast(ctx context.Context, source string, end time.Time, b
 
 // built reports whether the store has a snapshot.
 func (m *Machine) built(ctx context.Context) (bool, error) {
-	// A folder that does not exist yet is an empty store, which the command change would not
-	// create.
+	// A folder that does not exist yet counts as an empty store. Do not run "builder change" on it,
+	// because that does not create the folder.
 	if dir, inFolder := strings.CutPrefix(m.Store, "file:"); inFolder {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 			return false, nil
@@ -211,7 +211,7 @@ func (m *Machine) StartCommand(name string, cmd *exec.Cmd) (*Program, error) {
 	return &Program{name, log, p}, nil
 }
 
-// Log returns the path of the log file of the program that was started under name.
+// Log returns the path of the log file of the program that was started under the given name.
 func (m *Machine) Log(name string) string { return filepath.Join(m.Data, "log", name+".log") }
 
 // Stop asks the program to end and waits until it has. If that takes too long, Stop kills it.

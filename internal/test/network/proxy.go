@@ -134,10 +134,10 @@ func (p *Proxy) set(toxic string, up bool) error {
 // Close closes all connections and stops the proxy.
 func (p *Proxy) Close() error { return p.set("", false) }
 
-// Front returns a handler that forwards requests to the server at the URL upstream, except those
-// that the function spoil answers itself. Forwarded requests keep their Host, which signatures cover.
-func Front(upstream string, spoil func(w http.ResponseWriter, r *http.Request) (done bool)) (http.Handler, error) {
-	u, err := url.Parse(upstream)
+// Front returns a handler that forwards requests to the server at baseURL, except those that
+// intercept answers itself. Forwarded requests keep their Host, which signatures cover.
+func Front(baseURL string, intercept func(w http.ResponseWriter, r *http.Request) (done bool)) (http.Handler, error) {
+	u, err := url.Parse(baseURL)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func Front(upstream string, spoil func(w http.ResponseWriter, r *http.Request) (
 		r.Out.Host = r.In.Host
 	}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !spoil(w, r) {
+		if !intercept(w, r) {
 			next.ServeHTTP(w, r)
 		}
 	}), nil

@@ -16,9 +16,9 @@ import (
 )
 
 // Digits generates quotes with arbitrary or missing numbers, and checks that the feed's row has every
-// digit that the provider sent. Package source tests how numbers are parsed. The function quote must
-// return a market with only the given quote.
-func Digits(t *testing.T, quote func(price, marketCap, volume string) provider.Market) {
+// digit that the provider sent. Package source tests how numbers are parsed. marketOf must return a
+// market with only the given quote.
+func Digits(t *testing.T, marketOf func(price, marketCap, volume string) provider.Market) {
 	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) {
 		numbers := gen.Numbers()
@@ -29,7 +29,7 @@ func Digits(t *testing.T, quote func(price, marketCap, volume string) provider.M
 			}
 		}
 		files := provider.NewFeed("test", time.Unix(1, 0), nil)
-		quote(cmp.Or(values["price"], "null"), cmp.Or(values["market_cap"], `""`), cmp.Or(values["volume"], "null")).
+		marketOf(cmp.Or(values["price"], "null"), cmp.Or(values["market_cap"], `""`), cmp.Or(values["volume"], "null")).
 			Write(files)
 		CheckRead(t, files)
 		written := Contents(t, files, source.QuotesFile)
@@ -48,17 +48,17 @@ func Digits(t *testing.T, quote func(price, marketCap, volume string) provider.M
 	})
 }
 
-// FuzzRows calls the function check with the answers of the sample, in which valid fuzz input
-// replaces one answer. Valid input is a JSON array, or an object for the last file. The parameter
-// files holds the names of the sample's files without .json, and odd holds additional seeds.
-func FuzzRows(f *testing.F, files, odd []string, check func(t *testing.T, answers [][]byte)) {
+// FuzzRows calls checkAnswers with the answers of the sample, in which valid fuzz input replaces
+// one answer. Valid input is a JSON array, or an object for the last file. files lists the names of
+// the sample's files without .json.
+func FuzzRows(f *testing.F, files, extraSeeds []string, checkAnswers func(t *testing.T, answers [][]byte)) {
 	var sample [][]byte
 	for i, name := range files {
 		b := must.Get(os.ReadFile(filepath.Join("testdata/sample", name+".json")))(f)
 		sample = append(sample, b)
 		f.Add(i, b)
-		for _, odd := range odd {
-			f.Add(i, []byte(odd))
+		for _, seed := range extraSeeds {
+			f.Add(i, []byte(seed))
 		}
 	}
 	f.Fuzz(func(t *testing.T, which int, body []byte) {
@@ -70,7 +70,7 @@ func FuzzRows(f *testing.F, files, odd []string, check func(t *testing.T, answer
 			good = provider.CheckObject
 		}
 		if _, err := good(body); err == nil { // For an invalid answer the client would ask again.
-			check(t, answers)
+			checkAnswers(t, answers)
 		}
 	})
 }

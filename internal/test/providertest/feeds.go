@@ -157,9 +157,9 @@ func CheckRead(t testing.TB, feed *provider.Feed) {
 }
 
 // SameValues compares the rows of a feed's file with the provider's rows of the same id, digit by
-// digit. The keys of the parameter fields are our fields. The values are the provider's fields, as
-// paths such as market.volume_24h. If needed is not empty, it names a field of the provider, and the
-// feed must not have a row for a provider's row without that field.
+// digit. fields maps each of our fields to the provider's field, which is a path such as
+// market.volume_24h. If needed is not empty, it names a field of the provider, and the feed must not
+// have a row for a provider's row without that field.
 func SameValues(t *testing.T, files source.Files, file string, theirs []any, needed string, fields map[string]string) {
 	t.Helper()
 	ours := map[any]map[string]any{}

@@ -39,8 +39,8 @@ func New() *Provider {
 	return &Provider{answers: map[string][]byte{}, faults: map[string]http.HandlerFunc{}}
 }
 
-// Sample returns a provider that answers with the files of testdata/sample. The keys of the parameter
-// files are paths below prefix. The values are the names of the sample's files without .json.
+// Sample returns a provider that answers with the files of testdata/sample. files maps each path
+// below prefix to the name of a sample file, without .json.
 func Sample(t testing.TB, prefix string, files map[string]string) *Provider {
 	t.Helper()
 	p := New()
@@ -164,11 +164,11 @@ func (p *Provider) Serve(t testing.TB) string {
 // testing/synctest bubble waits in virtual time.
 func (p *Provider) Transport() http.RoundTripper { return network.Transport{Handler: p} }
 
-// Open opens a source in an environment with the variables vars. The source has no quota unless the
-// parameter rest contains one. If a transport is given, the source uses it instead of the network and
+// Open opens a source in an environment with only the variables in vars. The source has no quota
+// unless opts contains one. If a transport is given, the source uses it instead of the network and
 // does not log.
 func Open(
-	t testing.TB, open func(string, provider.Env) (*provider.Source, error), transport http.RoundTripper, rest string,
+	t testing.TB, open func(string, provider.Env) (*provider.Source, error), transport http.RoundTripper, opts string,
 	vars ...string,
 ) *provider.Source {
 	t.Helper()
@@ -176,16 +176,16 @@ func Open(
 	if transport != nil {
 		env.Transport, env.Log = transport, slog.New(slog.DiscardHandler)
 	}
-	if !strings.Contains(rest, "quota=") && !strings.Contains(rest, "replay=") {
-		rest = strings.TrimPrefix(rest, "?")
-		rest = strings.TrimSuffix("?quota=none&"+rest, "&")
+	if !strings.Contains(opts, "quota=") && !strings.Contains(opts, "replay=") {
+		opts = strings.TrimPrefix(opts, "?")
+		opts = strings.TrimSuffix("?quota=none&"+opts, "&")
 	}
-	return must.Get(open(rest, env))(t)
+	return must.Get(open(opts, env))(t)
 }
 
-// Options opens a source by name with each of the options. The parameter options maps each option, such as
-// quota=5, to a part of the expected error, or to "" if opening must succeed. In the latter case, the
-// source must have the name by which it was opened.
+// Options opens a source by name, once for each option. options maps each option, such as quota=5, to a
+// part of the expected error, or to "" if opening must succeed. In the latter case, the source must have
+// the name by which it was opened.
 func Options(t *testing.T, name string, open func(string, provider.Env) (*provider.Source, error),
 	options map[string]string, vars ...string) {
 	opener := map[string]source.Opener{name: Env(t, vars...).Opener(open)}
@@ -202,8 +202,8 @@ func Options(t *testing.T, name string, open func(string, provider.Env) (*provid
 	}
 }
 
-// Env returns an environment with only the variables vars, each in the form NAME=value. It logs to
-// the test.
+// Env returns an environment with only the variables in vars, each in the form NAME=value. It logs
+// to the test.
 func Env(t testing.TB, vars ...string) provider.Env {
 	return provider.Env{Log: log(t), Getenv: func(name string) string {
 		for _, v := range vars {

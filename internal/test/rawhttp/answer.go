@@ -88,5 +88,5 @@ func Check(t testing.TB, method string, res *http.Response, body string) (messag
 	return envelope.Key
 }
 
-// SoonAgain reports whether after is a valid Retry-After value of a 503 response: 1 to 5 seconds.
-func SoonAgain(after string) bool { return len(after) == 1 && '1' <= after[0] && after[0] <= '5' }
+// SoonAgain reports whether delay is a valid Retry-After value of a 503 response: 1 to 5 seconds.
+func SoonAgain(delay string) bool { return len(delay) == 1 && '1' <= delay[0] && delay[0] <= '5' }

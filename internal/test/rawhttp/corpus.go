@@ -345,15 +345,15 @@ func pipelines() []Case {
 		},
 	}
 	var cases []Case
-	// pipeline adds a case of n requests. The parameter from is the index of the first request's kind;
-	// the following kinds take turns. If breaks is the index of a request, the request in the parameter
-	// end replaces it, and the connection ends there.
-	pipeline := func(name string, n, from, breaks int, end one) {
+	// pipeline adds a case of n requests. firstKind is the index of the first request's kind; the
+	// following kinds take turns. If breakAt is the index of a request, lastRequest replaces that
+	// request, and the connection ends there.
+	pipeline := func(name string, n, firstKind, breakAt int, lastRequest one) {
 		c := Case{Name: "pipelines/" + name}
 		for i := range n {
-			o := kinds[(from+i)%len(kinds)](i)
-			if i == breaks {
-				o = end
+			o := kinds[(firstKind+i)%len(kinds)](i)
+			if i == breakAt {
+				o = lastRequest
 			}
 			c.Raw += o.raw
 			if c.Closes {
@@ -361,7 +361,7 @@ func pipelines() []Case {
 			}
 			c.Status = append(c.Status, o.status...)
 			c.Methods = append(c.Methods, o.method)
-			c.Closes = i == breaks
+			c.Closes = i == breakAt
 		}
 		cases = append(cases, c)
 	}

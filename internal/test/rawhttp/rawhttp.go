@@ -139,7 +139,7 @@ var mutations = []func(*rand.Rand, string) string{
 	},
 }
 
-// replaceOne replaces one occurrence of old, if there is any.
+// replaceOne replaces one occurrence of the string old, if there is any.
 func replaceOne(r *rand.Rand, s, old, new string) string {
 	n := strings.Count(s, old)
 	if n == 0 {

@@ -42,8 +42,8 @@ const (
 	calmFor = 1500 * time.Millisecond
 )
 
-// soak runs a MinIO server behind a proxy that fails, a builder, two edges and clients, and causes
-// the faults.
+// soak runs a MinIO server behind a fault-injecting proxy, as well as a builder, two edges and
+// clients, and controls the faults.
 type soak struct {
 	cfg     *cli
 	machine *local.Machine // accesses the MinIO server without the proxy
@@ -55,10 +55,10 @@ type soak struct {
 	edges   []*node
 	report  *report
 
-	// building is locked during builds, and during faults that no builder may see.
-	building sync.Mutex
-	at       time.Time // time of the newest snapshot whose build has begun; guarded by the mutex building
-	leaves   []string  // leaves of the log, by sequence; guarded by the mutex building
+	// buildMutex is locked during builds, and during faults that no builder may see.
+	buildMutex sync.Mutex
+	at         time.Time // time of the newest snapshot whose build has begun; guarded by buildMutex
+	leaves     []string  // leaves of the log, by sequence; guarded by buildMutex
 
 	checkers  []*check.Checker     // check the edges' answers
 	mu        sync.Mutex           // guards the following fields, except quiet
@@ -172,7 +172,7 @@ func (s *soak) kill(n *node) {
 }
 
 // build runs a builder that publishes the next snapshot. If killAfter is not zero, build kills the
-// builder after that time. The caller must hold the mutex building unless nothing else runs yet.
+// builder after that time. The caller must hold buildMutex unless nothing else runs yet.
 func (s *soak) build(ctx context.Context, killAfter time.Duration) (err error) {
 	s.at = s.at.Add(artifacts.Step)
 	p, err := s.machine.Start("builder", "builder", "build", "--source",
@@ -328,7 +328,7 @@ func (s *soak) logged(ctx context.Context) error {
 func (s *soak) builds(ctx context.Context, random *rand.Rand) {
 	for i := 1; ctx.Err() == nil; i++ {
 		pause(ctx, buildEvery)
-		s.building.Lock()
+		s.buildMutex.Lock()
 		var killAfter time.Duration
 		if random.IntN(3) == 0 {
 			killAfter = 1 + rand.N(time.Second/2)
@@ -344,7 +344,7 @@ func (s *soak) builds(ctx context.Context, random *rand.Rand) {
 			pause(ctx, rand.N(time.Second))
 			err = s.rollback(ctx, random)
 		}
-		s.building.Unlock()
+		s.buildMutex.Unlock()
 		if err != nil && ctx.Err() == nil {
 			s.report.breaks(badBuilds, "%v", err)
 		}
@@ -397,8 +397,8 @@ func (s *soak) run(ctx context.Context) error {
 		default:
 		}
 	}
-	s.building.Lock()
-	defer s.building.Unlock()
+	s.buildMutex.Lock()
+	defer s.buildMutex.Unlock()
 	if err := s.logged(ctx); err != nil {
 		return err
 	}
@@ -412,9 +412,9 @@ func (s *soak) run(ctx context.Context) error {
 	return s.compareUsage(ctx)
 }
 
-// round causes a few faults at the same time, and then ends them. The parameter kills says whether
-// the round may kill edges.
-func (s *soak) round(ctx context.Context, random *rand.Rand, kills bool) error {
+// round causes a few faults at the same time, and then ends them. mayKill says whether the round
+// may kill edges.
+func (s *soak) round(ctx context.Context, random *rand.Rand, mayKill bool) error {
 	r := &round{soak: s, random: random}
 	defer r.release()
 	if random.IntN(2) == 0 {
@@ -437,7 +437,7 @@ func (s *soak) round(ctx context.Context, random *rand.Rand, kills bool) error {
 				return err
 			}
 		case 1, 2:
-			if !kills {
+			if !mayKill {
 				break
 			}
 			s.kill(n)
@@ -462,12 +462,12 @@ func (s *soak) round(ctx context.Context, random *rand.Rand, kills bool) error {
 type round struct {
 	*soak
 	random *rand.Rand
-	holds  bool // whether the round has locked the mutex building
+	holds  bool // whether the round has locked buildMutex
 }
 
 func (r *round) release() {
 	if r.holds {
-		r.building.Unlock()
+		r.buildMutex.Unlock()
 	}
 }
 
@@ -494,7 +494,7 @@ var spoils = []struct {
 // objects before the edges can see it. Builders wait for the repair, because they would also read
 // the damaged data.
 func (r *round) damageStore(ctx context.Context) error {
-	r.building.Lock()
+	r.buildMutex.Lock()
 	r.holds = true
 	if err := r.proxy.Set(network.Down); err != nil {
 		return err

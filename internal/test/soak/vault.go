@@ -27,9 +27,9 @@ func (v *vault) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte
 	return v.Store.Get(ctx, key, limit)
 }
 
-// damage replaces the bytes of an object with the result of spoil, or removes the object if the
+// damage replaces the bytes of an object with the result of transform, or removes the object if the
 // result is nil.
-func (v *vault) damage(ctx context.Context, key artifacts.Key, spoil func([]byte) []byte) error {
+func (v *vault) damage(ctx context.Context, key artifacts.Key, transform func([]byte) []byte) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if _, ok := v.right[key]; ok {
@@ -40,7 +40,7 @@ func (v *vault) damage(ctx context.Context, key artifacts.Key, spoil func([]byte
 		return err
 	}
 	v.right[key] = b
-	if bad := spoil(append([]byte{}, b...)); bad != nil {
+	if bad := transform(append([]byte{}, b...)); bad != nil {
 		_, err = v.Store.Swap(ctx, key, version, bad)
 	} else {
 		err = v.Store.Delete(ctx, key)

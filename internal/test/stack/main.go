@@ -126,7 +126,7 @@ func (l *loadtestCmd) Run(ctx context.Context, c *cli) error {
 	defer os.RemoveAll(data)
 	fmt.Println("starting a MinIO, a year of snapshots and two edges")
 	s, err := start(ctx, config{
-		bin: c.Bin, data: data, source: c.Source, newest: time.Now().Add(-time.Hour), past: local.Year, nice: true})
+		bin: c.Bin, data: data, source: c.Source, newest: time.Now().Add(-time.Hour), ages: local.Year, nice: true})
 	if err != nil {
 		return err
 	}

@@ -136,7 +136,7 @@ func startOperator(t *testing.T) *operator {
 	var err error
 	// Clients may send requests from the beginning.
 	o.stack, err = start(t.Context(), config{bin: programs, data: t.TempDir(), source: "sim:?assets=400&seed=7",
-		newest: time.Now().Add(-4 * time.Hour), past: []time.Duration{24 * time.Hour, 0}, balanced: true, signed: true})
+		newest: time.Now().Add(-4 * time.Hour), ages: []time.Duration{24 * time.Hour, 0}, balanced: true, signed: true})
 	o.must(err)
 	t.Cleanup(o.stop)
 	o.logs(t)

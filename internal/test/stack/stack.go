@@ -27,14 +27,14 @@ var errNoHAProxy = errors.New("haproxy is not on the path: apt-get install hapro
 // keyRate is both the rate and the burst of the API key. It is more than one machine can send.
 const keyRate = "1000000"
 
-// config is the configuration of the function start.
+// config is the configuration of a stack.
 type config struct {
 	bin, data string
 	source    string
-	// If the store has no snapshot, it gets one for each age in the field past, counted back from the
-	// time in the field newest.
+	// newest is the time of the newest snapshot. If the store has no snapshot, it gets one for each
+	// of the ages, counted back from that time.
 	newest   time.Time
-	past     []time.Duration
+	ages     []time.Duration
 	balanced bool // whether HAProxy runs in front
 	nice     bool // whether the project's programs run at a lower priority
 	signed   bool // whether the store is signed; every build then also writes files
@@ -95,7 +95,7 @@ func start(ctx context.Context, c config) (_ *stack, err error) {
 		}
 		s.Env = append(s.Env, "BUILDER_FILES=build")
 	}
-	if err := s.BuildPast(ctx, c.source, c.newest, c.past); err != nil {
+	if err := s.BuildPast(ctx, c.source, c.newest, c.ages); err != nil {
 		return nil, err
 	}
 	if s.key, err = s.Key(ctx, filepath.Join(c.data, "key"), "--rate", keyRate, "--burst", keyRate); err != nil {

@@ -63,7 +63,7 @@ func TestStack(t *testing.T) {
 	program(t, "haproxy")
 	testserver.MinIO(t).Stop() // skips the test where it cannot start
 	s := must.Get(start(t.Context(), config{bin: buildPrograms(t, root), data: t.TempDir(),
-		source: "sim:?assets=400&seed=7", newest: time.Now(), past: []time.Duration{24 * time.Hour, 0},
+		source: "sim:?assets=400&seed=7", newest: time.Now(), ages: []time.Duration{24 * time.Hour, 0},
 		balanced: true, signed: true}))(t)
 	s.activate = activateAfter
 	t.Cleanup(s.stop)

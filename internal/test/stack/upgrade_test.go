@@ -56,7 +56,7 @@ func TestUpgrade(t *testing.T) {
 	before, file := buildRelease(t)
 	today := buildPrograms(t, root)
 	s := must.Get(start(t.Context(), config{bin: before, data: t.TempDir(), source: "sim:?assets=400&seed=7",
-		newest: time.Now(), past: []time.Duration{24 * time.Hour, 0}, balanced: true, signed: true}))(t)
+		newest: time.Now(), ages: []time.Duration{24 * time.Hour, 0}, balanced: true, signed: true}))(t)
 	t.Cleanup(s.stop)
 	s.logs(t)
 

@@ -181,11 +181,11 @@ func PublishAll(tb testing.TB, store artifacts.Store, rows func(at time.Time) ma
 }
 
 // Simulate publishes a simulated market at the last of the given times, with the others as its
-// past. The parameter what is the part of the source after "sim:".
-func Simulate(tb testing.TB, store artifacts.Store, what string, times ...time.Time) {
+// past. simOptions is the part of the source after "sim:".
+func Simulate(tb testing.TB, store artifacts.Store, simOptions string, times ...time.Time) {
 	tb.Helper()
 	ctx := context.Background()
-	src := must.Get(sim.Open(ctx, what))(tb)
+	src := must.Get(sim.Open(ctx, simOptions))(tb)
 	var feeds []builder.PastFeed
 	for _, at := range times {
 		feeds = append(feeds, builder.PastFeed{Time: at, Files: must.Get(src.Files(ctx, at))(tb)})
@@ -194,10 +194,10 @@ func Simulate(tb testing.TB, store artifacts.Store, what string, times ...time.T
 }
 
 // SimulateYear publishes a simulated market with a year of history, as "make run" does.
-func SimulateYear(tb testing.TB, store artifacts.Store, what string, end time.Time, opts ...Option) {
+func SimulateYear(tb testing.TB, store artifacts.Store, simOptions string, end time.Time, opts ...Option) {
 	tb.Helper()
 	o := options{Config: usual}
-	o.Store, o.Source = store, must.Get(sim.Open(context.Background(), what+"&past=year"))(tb)
+	o.Store, o.Source = store, must.Get(sim.Open(context.Background(), simOptions+"&past=year"))(tb)
 	o.Config.Files.Cadence = files.Build
 	for _, change := range opts {
 		change(&o)

@@ -62,9 +62,9 @@ func New(baseURL, key string, options ...Option) (*Client, error) {
 	return c, nil
 }
 
-// visible reports whether every character of text is an ASCII character between from and '~', inclusive.
-func visible(text string, from byte) bool {
-	return strings.IndexFunc(text, func(r rune) bool { return r < rune(from) || r > '~' }) < 0
+// visible reports whether every character of text is an ASCII character between minChar and '~', inclusive.
+func visible(text string, minChar byte) bool {
+	return strings.IndexFunc(text, func(r rune) bool { return r < rune(minChar) || r > '~' }) < 0
 }
 
 // Option changes how a Client sends requests.
