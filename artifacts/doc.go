@@ -45,11 +45,11 @@
 // five-minute intervals since 1970, plus the pointer's sequence, plus one.
 //
 // A signed cell has a second line, {"signatures":[…]}, with one element for each key that signed
-// it. In an element, the field key is the first 16 hexadecimal digits of the public key's SHA-256,
-// and the field ed25519 is the signature (RFC 8032) in base64 (RFC 4648, section 4). The signed
-// message is "marketdata ", the name of the cell, a line feed, and the first line including its
-// line feed. If one of the four cells is signed, the store is signed: then all four must be signed
-// by the same keys.
+// it. In an element, the field "key" is the first 16 hexadecimal digits of the public key's
+// SHA-256, and the field "ed25519" is the signature (RFC 8032) in base64 (RFC 4648, section 4). The
+// signed message is "marketdata ", the name of the cell, a line feed, and the first line including
+// its line feed. If one of the four cells is signed, the store is signed: then all four must be
+// signed by the same keys.
 //
 // # Lease
 //

@@ -69,10 +69,10 @@ func (f *File) Chunk(i int) Ref {
 	return Ref{f.Chunks[i], min(f.ChunkBytes, f.Bytes-int64(i)*f.ChunkBytes)}
 }
 
-// Whole reports whether no chunk is missing, according to the function lacks.
-func (f *File) Whole(lacks func(Ref) bool) bool {
+// Whole reports whether isMissing returns false for every chunk.
+func (f *File) Whole(isMissing func(Ref) bool) bool {
 	for i := range f.Chunks {
-		if lacks(f.Chunk(i)) {
+		if isMissing(f.Chunk(i)) {
 			return false
 		}
 	}
@@ -206,10 +206,10 @@ func ReadFile(ctx context.Context, r ObjectReader, ref Ref) ([]byte, error) {
 
 // FileRefs calls f for each object under FilePrefix that is reachable from a manifest: the object
 // that lists the sets, each set's list, and each chunk. It calls f several times for a chunk that
-// occurs several times. It skips lists whose digests are in seen, together with their chunks, and
-// adds the digests of the others to seen; if seen is nil, it reads all lists. It continues after a
-// damaged list, and returns the first damage at the end.
-func FileRefs(ctx context.Context, r ObjectReader, m *Manifest, seen map[Digest]bool, f func(Ref)) error {
+// occurs several times. It skips lists whose digests are in seenLists, together with their chunks,
+// and adds the digests of the others to it; if seenLists is nil, it reads all lists. It continues
+// after a damaged list, and returns the first damage at the end.
+func FileRefs(ctx context.Context, r ObjectReader, m *Manifest, seenLists map[Digest]bool, f func(Ref)) error {
 	if m.Files.Digest.IsZero() {
 		return nil
 	}
@@ -220,11 +220,11 @@ func FileRefs(ctx context.Context, r ObjectReader, m *Manifest, seen map[Digest]
 	}
 	for i := range sets.Sets {
 		set := &sets.Sets[i]
-		if seen[set.Files.Digest] {
+		if seenLists[set.Files.Digest] {
 			continue
 		}
-		if seen != nil {
-			seen[set.Files.Digest] = true
+		if seenLists != nil {
+			seenLists[set.Files.Digest] = true
 		}
 		f(set.Files)
 		l, _, err := ReadFileList(ctx, r, set)
@@ -244,24 +244,24 @@ func FileRefs(ctx context.Context, r ObjectReader, m *Manifest, seen map[Digest]
 // VerifyFile checks the digest and size of a file against list, which is FilesJSON as an edge
 // serves it. name is the file's name in the list. Unless trust is empty, VerifyFile also verifies
 // the list's signature. It returns the time of the set.
-func VerifyFile(list []byte, trust Trust, name string, digest Digest, size int64) (of time.Time, err error) {
+func VerifyFile(list []byte, trust Trust, name string, digest Digest, size int64) (setTime time.Time, err error) {
 	if len(trust) > 0 {
 		if err := trust.Verify(MustKey(FilesJSON), list); err != nil {
-			return of, err
+			return setTime, err
 		}
 	}
 	l, err := ParseFileList(list)
 	if err != nil {
-		return of, err
+		return setTime, err
 	}
 	f := l.Find(name)
 	switch {
 	case f == nil:
-		return of, fmt.Errorf("%s of %s does not list %s", FilesJSON, l.Time.Format(time.RFC3339), name)
+		return setTime, fmt.Errorf("%s of %s does not list %s", FilesJSON, l.Time.Format(time.RFC3339), name)
 	case f.Bytes != size:
-		return of, fmt.Errorf("%w: %s has %d bytes, want %d", ErrCorrupt, name, size, f.Bytes)
+		return setTime, fmt.Errorf("%w: %s has %d bytes, want %d", ErrCorrupt, name, size, f.Bytes)
 	case f.SHA256 != digest:
-		return of, fmt.Errorf("%w: %s has digest %s, want %s", ErrCorrupt, name, digest, f.SHA256)
+		return setTime, fmt.Errorf("%w: %s has digest %s, want %s", ErrCorrupt, name, digest, f.SHA256)
 	}
 	return l.Time, nil
 }

@@ -205,8 +205,8 @@ const (
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 // NewKey returns a new key: KeyPrefix, 33 base-62 digits (0-9 A-Z a-z, in this order of value)
-// drawn uniformly from random, and 6 base-62 digits with the CRC-32 (IEEE) of everything before
-// them, most significant digit first, padded with 0 on the left.
+// drawn uniformly with the given source of randomness, and 6 base-62 digits with the CRC-32 (IEEE)
+// of everything before them, most significant digit first, padded with 0 on the left.
 func NewKey(random io.Reader) (string, error) {
 	key := make([]byte, 0, KeyLength)
 	key = append(key, KeyPrefix...)

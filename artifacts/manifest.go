@@ -115,8 +115,8 @@ func (n *Notice) Check() error {
 	return nil
 }
 
-// AppendJSON appends the notice in the form of the interface, with the members text and url. url
-// may be "".
+// AppendJSON appends the notice in the form of the interface, with the members "text" and "url".
+// The URL may be "".
 func (n *Notice) AppendJSON(dst []byte) []byte {
 	dst = AppendString(append(dst, `{"text":`...), n.Text)
 	dst = AppendString(append(dst, `,"url":`...), n.URL)
@@ -458,7 +458,7 @@ func ParseChange(b []byte) (*Change, error) {
 	return &c, nil
 }
 
-// IsDecimal reports whether s is a decimal in the form of responses (FEED.md, "Numbers"): an
+// IsDecimal reports whether s is a decimal in the form that responses use (FEED.md, "Numbers"): an
 // optional minus sign, digits without a leading zero and, optionally, a point and 1 to 12 digits.
 // The last digit after a point is not 0. Minus zero is not a decimal.
 func IsDecimal(s string) bool { return isDecimal(s, 12) }

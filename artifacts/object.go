@@ -72,15 +72,15 @@ var (
 // checksum. src must not be empty.
 func Compress(dst, src []byte) []byte { return zstdEncoder.EncodeAll(src, dst) }
 
-// Decompress expands a frame that Compress has written. plain must be exactly the plain length that
-// the frame states.
-func Decompress(frame []byte, plain int64) ([]byte, error) {
+// Decompress expands a frame that Compress has written. length must be exactly the plain length
+// that the frame states.
+func Decompress(frame []byte, length int64) ([]byte, error) {
 	n, err := plainLength(frame)
 	if err != nil {
 		return nil, err
 	}
-	if n != plain {
-		return nil, fmt.Errorf("%w: frame expands to %d bytes, want %d", ErrCorrupt, n, plain)
+	if n != length {
+		return nil, fmt.Errorf("%w: frame expands to %d bytes, want %d", ErrCorrupt, n, length)
 	}
 	return expand(frame, n)
 }
@@ -190,17 +190,17 @@ func IndexSize(start []byte) (int64, error) {
 	return 8 + n, nil
 }
 
-// ParseIndex parses the index in start, the first IndexSize bytes of an object, and checks it
-// against size, the length of the whole object.
-func ParseIndex(start []byte, size int64) (*Index, error) {
-	n, err := IndexSize(start)
+// ParseIndex parses the index in prefix, which contains the first IndexSize bytes of an object, and
+// checks it against size, the length of the whole object.
+func ParseIndex(prefix []byte, size int64) (*Index, error) {
+	n, err := IndexSize(prefix)
 	if err != nil {
 		return nil, err
 	}
-	if n != int64(len(start)) || n > size {
-		return nil, fmt.Errorf("%w: index of %d bytes in %d", ErrCorrupt, n, len(start))
+	if n != int64(len(prefix)) || n > size {
+		return nil, fmt.Errorf("%w: index of %d bytes in %d", ErrCorrupt, n, len(prefix))
 	}
-	plain, err := DecompressBounded(start[8:], maxIndexPlain)
+	plain, err := DecompressBounded(prefix[8:], maxIndexPlain)
 	if err != nil {
 		return nil, fmt.Errorf("index: %w", err)
 	}

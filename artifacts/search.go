@@ -67,8 +67,7 @@ func SearchRank(row []byte) uint32 {
 }
 
 // wordSum returns the sum of the hashes of all rows that the view of words must have for the asset
-// with this row. It counts each word once. As with the function pair, the sum detects mistakes, not
-// forgery.
+// with this row. It counts each word once. The sum detects mistakes, not forgery.
 func wordSum(row []byte) (sum uint64, err error) {
 	var asset struct {
 		ID   uint64 `json:"id"`

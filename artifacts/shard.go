@@ -57,7 +57,7 @@ type Shard struct {
 	keys     []byte
 	keyOff   []uint32 // key j is keys[keyOff[j]:keyOff[j+1]]; nil without keys
 	common   int      // the length of the common prefix of all keys
-	prefixes []uint64 // for each key, the first bytes after the common prefix, as a number; see the function prefix
+	prefixes []uint64 // for each key, the first eight bytes after the common prefix, as a number
 	ords     []uint32
 	columns  int
 	tails    []byte
@@ -83,8 +83,8 @@ func (s *Shard) Row(i int) []byte { return s.Slice(i, i+1) }
 // Slice returns rows i to j, excluding j, separated by commas. i must be less than j.
 func (s *Shard) Slice(i, j int) []byte { return s.Rows[s.off[i] : s.off[j]-1 : s.off[j]-1] }
 
-// AppendBackwards appends rows j-1 down to i, each preceded by a comma, to the slice rows, and
-// their sums to the slice sums.
+// AppendBackwards appends rows j-1 down to i to the first slice, each row preceded by a comma, and
+// their sums to the second slice.
 func (s *Shard) AppendBackwards(rows, sums []byte, i, j int) (moreRows, moreSums []byte) {
 	if i >= j {
 		return rows, sums

@@ -32,7 +32,7 @@ type SignKey struct{ key ed25519.PrivateKey }
 // TrustKey is the public half of a key pair. Edges use it to verify signatures.
 type TrustKey struct{ key ed25519.PublicKey }
 
-// NewSignKey generates a key pair from random.
+// NewSignKey generates a key pair with the given source of randomness.
 func NewSignKey(random io.Reader) (SignKey, error) {
 	_, key, err := ed25519.GenerateKey(random)
 	return SignKey{key}, err

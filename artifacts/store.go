@@ -68,10 +68,10 @@ type ObjectReader interface {
 
 // CellReader reads cells.
 type CellReader interface {
-	// GetIf is Get for a caller that already knows a version. If known is still the object's
-	// version, GetIf returns ErrNotModified without transferring the object. If known is zero,
-	// GetIf behaves like Get.
-	GetIf(ctx context.Context, key Key, known Version, limit int64) ([]byte, Version, error)
+	// GetIf is Get for a caller that already knows a version. If knownVersion is still the object's
+	// version, GetIf returns ErrNotModified without transferring the object. If knownVersion is
+	// zero, GetIf behaves like Get.
+	GetIf(ctx context.Context, key Key, knownVersion Version, limit int64) ([]byte, Version, error)
 }
 
 // Reader is the part of a store that an edge uses: reading by known key, and nothing else. Each

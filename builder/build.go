@@ -140,12 +140,12 @@ func (b *Builder) BuildMark(ctx context.Context, mark time.Time) (*Report, error
 	})
 }
 
-// run calls do for a new build, and completes the build's report with the quota, steps and
+// run calls fn for a new build, and completes the build's report with the quota, steps and
 // duration.
-func (b *Builder) run(do func(*build) error) (*Report, error) {
+func (b *Builder) run(fn func(*build) error) (*Report, error) {
 	run := &build{Builder: b, report: newReport()}
 	began := time.Now()
-	err := do(run)
+	err := fn(run)
 	if m, ok := b.Source.(source.Metered); ok {
 		run.report.Quota = m.Quota()
 	}
@@ -261,14 +261,14 @@ func (b *build) open(ctx context.Context) (*publish.Head, error) {
 	return head, nil
 }
 
-// compute assigns ids to the feed's rows, checks the guard rails and computes all figures. last is
-// the previous snapshot, or nil if there is none.
-func (b *build) compute(ctx context.Context, in *input, prior *ledger.Ledger, last *lastSnapshot,
+// compute assigns ids to the feed's rows, checks the guard rails and computes all figures. previous
+// is the previous snapshot, or nil if there is none.
+func (b *build) compute(ctx context.Context, in *input, prior *ledger.Ledger, previous *lastSnapshot,
 ) (*market.Result, error) {
 	if err := prior.AssignIDs(in.feed); err != nil {
 		return nil, err
 	}
-	if err := b.guard(ctx, in, last); err != nil {
+	if err := b.guard(ctx, in, previous); err != nil {
 		return nil, err
 	}
 	past, err := prior.Past(ctx, in.feed, in.t)
@@ -358,8 +358,8 @@ func (b *Builder) notice() *artifacts.Notice {
 	return b.Notice
 }
 
-// put calls do with an object writer for the snapshot that follows head.
-func (b *build) put(ctx context.Context, head *publish.Head, do func(context.Context, *publish.Objects) error,
+// put calls fn with an object writer for the snapshot that follows head.
+func (b *build) put(ctx context.Context, head *publish.Head, fn func(context.Context, *publish.Objects) error,
 ) error {
 	b.step(StepObjects)
 	ctx, cancel := context.WithTimeout(ctx, BuildDeadline)
@@ -369,7 +369,7 @@ func (b *build) put(ctx context.Context, head *publish.Head, do func(context.Con
 		return err
 	}
 	defer func() { b.report.ObjectsWritten, b.report.BytesWritten = objects.Written() }()
-	return do(ctx, objects)
+	return fn(ctx, objects)
 }
 
 // swap publishes a manifest whose objects have been put. root is its encoded ledger root. swap also
@@ -414,16 +414,16 @@ func (b *build) changes(ctx context.Context, head *publish.Head, objects *publis
 }
 
 // history makes and puts the history views for the snapshot at t. prior is the ledger before that
-// snapshot, and after is the ledger that includes it. If prior follows an import, the head's views
-// lack the imported prices, so history makes all views again.
+// snapshot, and newRoot is the ledger root that includes it. If prior follows an import, the head's
+// views lack the imported prices, so history makes all views again.
 func (b *build) history(ctx context.Context, t time.Time, head *artifacts.Manifest, objects *publish.Objects,
-	prior *ledger.Ledger, after *ledger.Root,
+	prior *ledger.Ledger, newRoot *ledger.Root,
 ) ([]artifacts.View, error) {
 	if prior.Root().Past != nil {
 		head = nil
 	}
 	h := &history.Builder{
-		Reader: b.Store, Head: head, Root: after, Time: t, Has: objects.Has,
+		Reader: b.Store, Head: head, Root: newRoot, Time: t, Has: objects.Has,
 		Put: b.putter(ctx, objects),
 	}
 	if b.scratch != nil {
@@ -432,20 +432,20 @@ func (b *build) history(ctx context.Context, t time.Time, head *artifacts.Manife
 	return h.Views(ctx)
 }
 
-// past makes and puts the past blocks, which extend the blocks in the parameter before. The ledger
-// root after includes the snapshot.
+// past makes and puts the past blocks, which extend oldBlocks. newRoot is the ledger root that
+// includes the snapshot.
 func (b *build) past(
-	ctx context.Context, in *input, before []artifacts.View, objects *publish.Objects, after *ledger.Root,
+	ctx context.Context, in *input, oldBlocks []artifacts.View, objects *publish.Objects, newRoot *ledger.Root,
 ) ([]artifacts.View, error) {
-	points, err := after.Points(ctx, b.Store, in.t) // held in memory, so nothing is read
+	points, err := newRoot.Points(ctx, b.Store, in.t) // held in memory, so nothing is read
 	if err != nil {
 		return nil, err
 	}
 	own := figures(in.t, points, in.feed)
 	if b.before == nil {
-		return b.pastBuilder(before, b.Store, b.putter(ctx, objects)).Views(ctx, own, after)
+		return b.pastBuilder(oldBlocks, b.Store, b.putter(ctx, objects)).Views(ctx, own, newRoot)
 	}
-	views, err := b.before.Views(ctx, own, after)
+	views, err := b.before.Views(ctx, own, newRoot)
 	if err != nil {
 		return nil, err
 	}
@@ -459,7 +459,7 @@ func (b *build) past(
 }
 
 // pastBuilder returns a past.Builder that extends the given blocks. The past.Builder reads blocks
-// from the given reader and stores them with put.
+// from the given reader and calls put to store them.
 func (b *build) pastBuilder(before []artifacts.View, from artifacts.ObjectReader,
 	put func(*render.Table) (artifacts.View, error)) *past.Builder {
 	return &past.Builder{Reader: from, Before: before, Put: put, Lost: func(collection string, err error) {
@@ -609,11 +609,11 @@ func (b *build) clock() time.Time {
 	return b.Now().Add(-skew)
 }
 
-// guard checks the feed against the guard rails. last is the previous snapshot, or nil if there is
-// none. If last is damaged, guard skips the comparison and reports this, since a new snapshot
-// repairs the service.
-func (b *build) guard(ctx context.Context, in *input, last *lastSnapshot) error {
-	stops, err := b.Guards.check(ctx, in, last)
+// guard checks the feed against the guard rails. previous is the previous snapshot, or nil if there
+// is none. If that snapshot is damaged, guard skips the comparison and reports this, since a new
+// snapshot repairs the service.
+func (b *build) guard(ctx context.Context, in *input, previous *lastSnapshot) error {
+	stops, err := b.Guards.check(ctx, in, previous)
 	if err != nil && !artifacts.IsDamage(err) {
 		return err
 	}
@@ -651,13 +651,13 @@ func (b *build) putViews(ctx context.Context, objects *publish.Objects, feed *ma
 	return all, nil
 }
 
-// putDirectory returns the views of render.Directory. The parameter made is the digest of their
-// input. If the head's views were made from the same input and the store has their objects, it
-// returns the head's views. Otherwise it makes and puts new ones.
+// putDirectory returns the views of render.Directory. directoryDigest is the digest of their input.
+// If the head's views were made from the same input and the store has their objects, it returns the
+// head's views. Otherwise it makes and puts new ones.
 func (b *build) putDirectory(ctx context.Context, head *publish.Head, objects *publish.Objects, feed *market.Feed,
-	result *market.Result, made artifacts.Digest,
+	result *market.Result, directoryDigest artifacts.Digest,
 ) (all []artifacts.View, err error) {
-	if m := head.Manifest; m != nil && m.Directory == made {
+	if m := head.Manifest; m != nil && m.Directory == directoryDigest {
 		for i := range m.Views {
 			if v := &m.Views[i]; artifacts.IsDirectory(v.Collection) {
 				all = append(all, *v)

@@ -83,15 +83,16 @@ func (s Share) String() string {
 // String returns the move as a percentage.
 func (m Move) String() string { return Share(m).String() }
 
-// exceededBy reports whether part is more than this share of all.
-func (s Share) exceededBy(part, all int) bool { return int64(part)*whole > int64(s)*int64(all) }
+// exceededBy reports whether count is more than this share of total.
+func (s Share) exceededBy(count, total int) bool { return int64(count)*whole > int64(s)*int64(total) }
 
-// exceededBy reports whether now/was is greater than 1 + m or less than 1/(1 + m). was must not be
-// zero.
-func (m Move) exceededBy(now, was *big.Int) bool {
+// exceededBy reports whether newValue/oldValue is greater than 1 + m or less than 1/(1 + m).
+// oldValue must not be zero.
+func (m Move) exceededBy(newValue, oldValue *big.Int) bool {
 	times := func(x *big.Int, y int64) *big.Int { return new(big.Int).Mul(x, big.NewInt(y)) }
 	most := whole + int64(m)
-	return times(now, whole).Cmp(times(was, most)) > 0 || times(now, most).Cmp(times(was, whole)) < 0
+	return times(newValue, whole).Cmp(times(oldValue, most)) > 0 ||
+		times(newValue, most).Cmp(times(oldValue, whole)) < 0
 }
 
 // Rule is the name of a guard rail that can be overridden individually.
@@ -187,12 +188,12 @@ func (e *stopError) Error() string { return fmt.Sprintf("%v: %s: %s", ErrGuard, 
 
 func (e *stopError) Unwrap() error { return ErrGuard }
 
-// stop returns a rule's error. The slice such holds examples, flag is the rule's flag, and format
-// and args state the figures.
-func stop(rule Rule, such []string, flag, format string, args ...any) error {
+// stop returns a rule's error. samples holds examples of what violates the rule, flag is the rule's
+// flag, and format and args state the figures.
+func stop(rule Rule, samples []string, flag, format string, args ...any) error {
 	figures := fmt.Sprintf(format, args...)
-	if len(such) > 0 {
-		figures += "; such as " + strings.Join(such, ", ")
+	if len(samples) > 0 {
+		figures += "; such as " + strings.Join(samples, ", ")
 	}
 	if rule != ruleEmpty {
 		flag = strings.TrimPrefix(flag+"; if it is right, --allow "+rule.flag()+" lets it pass", "; ")
@@ -310,9 +311,9 @@ func (g *Guards) stale(t time.Time, r *source.Report) (stops []error) {
 		newest.Name, publish.Stamp(newest.Newest), t.Sub(newest.Newest), g.MaxDataAge)}
 }
 
-// shrink compares the numbers of accepted rows with the numbers in the last snapshot. unread is the
-// error from reading that snapshot's rows.
-func (g *Guards) shrink(ctx context.Context, last *lastSnapshot, f *market.Feed) (stops []error, unread error) {
+// shrink compares the numbers of accepted rows with the numbers in the last snapshot. readErr is
+// the error from reading that snapshot's rows.
+func (g *Guards) shrink(ctx context.Context, last *lastSnapshot, f *market.Feed) (stops []error, readErr error) {
 	now := counts(f)
 	for _, c := range collections {
 		was := last.counts[c]
@@ -335,9 +336,9 @@ func (g *Guards) shrink(ctx context.Context, last *lastSnapshot, f *market.Feed)
 			stop(ruleShrink, gone, "--max-shrink", "%s went from %d accepted rows to %d; more than %s lost", c, was,
 				now[c],
 				g.MaxShrink))
-		unread = errors.Join(unread, err)
+		readErr = errors.Join(readErr, err)
 	}
-	return stops, unread
+	return stops, readErr
 }
 
 // comparison compares a feed with the last snapshot. An unknown market cap counts as zero, and so
@@ -558,13 +559,13 @@ func (c *comparison) largest(of figure, decimals int) (such []string) {
 	return such
 }
 
-// ratioText formats now/was for people: "×2.50", or "1/2.50" for a ratio less than 1.
-func ratioText(now, was *big.Int) string {
+// ratioText formats newValue/oldValue for people: "×2.50", or "1/2.50" for a ratio less than 1.
+func ratioText(newValue, oldValue *big.Int) string {
 	switch {
-	case now.Sign() == 0:
+	case newValue.Sign() == 0:
 		return "×0"
-	case now.Cmp(was) < 0:
-		return "1/" + new(big.Rat).SetFrac(was, now).FloatString(2)
+	case newValue.Cmp(oldValue) < 0:
+		return "1/" + new(big.Rat).SetFrac(oldValue, newValue).FloatString(2)
 	}
-	return "×" + new(big.Rat).SetFrac(now, was).FloatString(2)
+	return "×" + new(big.Rat).SetFrac(newValue, oldValue).FloatString(2)
 }

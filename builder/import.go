@@ -195,7 +195,7 @@ func (b *build) found(ctx context.Context, head *publish.Head, prior *ledger.Led
 }
 
 // moments returns the prices from feeds that are earlier than T, oldest first. It omits assets that
-// have no id in the ledger known.
+// have no id in the given ledger.
 func moments(feeds iter.Seq2[*market.Feed, error], known *ledger.Ledger, T time.Time,
 ) iter.Seq2[pastrows.Moment, error] {
 	return func(yield func(pastrows.Moment, error) bool) {

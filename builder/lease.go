@@ -40,7 +40,7 @@ type Lease struct {
 	last    leaseRecord       // the record that was last seen or written
 	version artifacts.Version // the version of that record
 	since   time.Time         // when that record was seen, or when writing it began
-	sure    bool              // the last swap succeeded, so last and version are current
+	sure    bool              // the last swap succeeded, so the record and its version are current
 	failing bool              // the last claim failed, and the failure was logged
 }
 
@@ -52,25 +52,25 @@ type leaseRecord struct {
 	Until  time.Time `json:"until"`
 }
 
-// Run calls the function work whenever this builder holds the lease, until ctx is done. The context
-// of work ends with the lease. When ctx is done, Run waits for work to return and gives the lease
+// Run calls fn whenever this builder holds the lease, until ctx is done. The context that fn
+// receives ends with the lease. When ctx is done, Run waits for fn to return and gives the lease
 // back.
-func (l *Lease) Run(ctx context.Context, work func(context.Context)) {
+func (l *Lease) Run(ctx context.Context, fn func(context.Context)) {
 	l.Time = cmp.Or(l.Time, LeaseTime)
 	l.owner = rand.Text()
 	for l.wait(ctx) {
-		l.hold(ctx, work)
+		l.hold(ctx, fn)
 	}
 	l.release()
 }
 
 func (l *Lease) pace() time.Duration { return l.Time / 3 }
 
-// timeout limits the duration of a claim, and the result of again is the pause after a failed
-// claim. Both are short enough for the holder to renew the lease in time after the store was
-// unreachable for up to half of Time.
-func (l *Lease) timeout() time.Duration { return l.pace() / 4 }
-func (l *Lease) again() time.Duration   { return l.pace() / 10 }
+// timeout limits the duration of a claim, and retryPause is the pause after a failed claim. Both
+// are short enough for the holder to renew the lease in time after the store was unreachable for up
+// to half of Time.
+func (l *Lease) timeout() time.Duration    { return l.pace() / 4 }
+func (l *Lease) retryPause() time.Duration { return l.pace() / 10 }
 
 // wait returns true once this builder has the lease, and false once ctx is done.
 func (l *Lease) wait(ctx context.Context) bool {
@@ -92,8 +92,8 @@ func (l *Lease) wait(ctx context.Context) bool {
 	return false
 }
 
-// hold runs work and renews the lease until the lease is lost or ctx is done.
-func (l *Lease) hold(parent context.Context, work func(context.Context)) {
+// hold runs fn and renews the lease until the lease is lost or ctx is done.
+func (l *Lease) hold(parent context.Context, fn func(context.Context)) {
 	ctx, stop := context.WithCancel(parent)
 	defer stop()
 	left := func() time.Duration { return l.Time - time.Since(l.since) }
@@ -105,10 +105,10 @@ func (l *Lease) hold(parent context.Context, work func(context.Context)) {
 	}
 	var working sync.WaitGroup
 	defer working.Wait()
-	working.Go(func() { work(ctx) })
+	working.Go(func() { fn(ctx) })
 	pause := l.pace()
 	for sleep(ctx, pause); ctx.Err() == nil; sleep(ctx, pause) {
-		pause = l.again()
+		pause = l.retryPause()
 		switch {
 		case l.claim(ctx):
 			expiry.Reset(left())
@@ -206,7 +206,7 @@ func LeaseHolder(ctx context.Context, s artifacts.Store, lasts time.Duration, lo
 	log.Info("a builder has the lease; waiting to see whether it is alive", "holder", l.last.Owner, "for", lasts)
 	first := l.version
 	for end := time.Now().Add(lasts); time.Now().Before(end); {
-		sleep(ctx, l.again())
+		sleep(ctx, l.retryPause())
 		if err := l.look(ctx); err != nil || l.version != first {
 			return l.last.Owner, err
 		}

@@ -103,9 +103,9 @@ func (s *Store) create() error {
 	return nil
 }
 
-// clean removes the files that dead writers left in .tmp, including the .tmp folders behind links
-// (see tempFolder).
-func (s *Store) clean() error {
+// cleanTemp removes the files that dead writers left in .tmp, including the .tmp folders behind
+// links (see tempFolder).
+func (s *Store) cleanTemp() error {
 	now, err := s.clock()
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func (s *Store) clock() (time.Time, error) {
 // Builders call it when they start.
 func (s *Store) SelfTest(ctx context.Context) error {
 	err := s.locked(ctx, func() error {
-		if err := s.clean(); err != nil {
+		if err := s.cleanTemp(); err != nil {
 			return err
 		}
 		lock, err := s.openLock()

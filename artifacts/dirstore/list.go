@@ -38,15 +38,15 @@ func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) 
 	return nil
 }
 
-// walk calls f for each object in the folder with the given name. above are the folders that
+// walk calls f for each object in the folder with the given name. parents are the folders that
 // contain it; a link to one of them is skipped. It is not an error if the folder does not exist, or
 // if an entry disappears after the folder was read.
-func (s *Store) walk(ctx context.Context, name string, above []fs.FileInfo, f func(artifacts.Key, fs.FileInfo) error,
+func (s *Store) walk(ctx context.Context, name string, parents []fs.FileInfo, f func(artifacts.Key, fs.FileInfo) error,
 ) error {
 	info, err := os.Stat(s.folder(name))
 	var entries []fs.DirEntry
 	if err == nil {
-		if slices.ContainsFunc(above, func(a fs.FileInfo) bool { return os.SameFile(a, info) }) {
+		if slices.ContainsFunc(parents, func(a fs.FileInfo) bool { return os.SameFile(a, info) }) {
 			return nil
 		}
 		entries, err = os.ReadDir(s.folder(name))
@@ -61,7 +61,7 @@ func (s *Store) walk(ctx context.Context, name string, above []fs.FileInfo, f fu
 		if strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		if err := s.visit(ctx, path.Join(name, e.Name()), e, append(above, info), f); err != nil {
+		if err := s.visit(ctx, path.Join(name, e.Name()), e, append(parents, info), f); err != nil {
 			return err
 		}
 	}
@@ -69,11 +69,11 @@ func (s *Store) walk(ctx context.Context, name string, above []fs.FileInfo, f fu
 }
 
 // visit walks an entry that is a folder, and calls f for an entry that is an object.
-func (s *Store) visit(ctx context.Context, name string, e fs.DirEntry, above []fs.FileInfo,
+func (s *Store) visit(ctx context.Context, name string, e fs.DirEntry, parents []fs.FileInfo,
 	f func(artifacts.Key, fs.FileInfo) error,
 ) error {
 	if e.IsDir() {
-		return s.walk(ctx, name, above, f)
+		return s.walk(ctx, name, parents, f)
 	}
 	key, illegal := artifacts.ParseKey(name)
 	if illegal != nil && e.Type()&fs.ModeSymlink == 0 {
@@ -84,7 +84,7 @@ func (s *Store) visit(ctx context.Context, name string, e fs.DirEntry, above []f
 	case err != nil:
 		return s.unlessGone(err)
 	case info.IsDir():
-		return s.walk(ctx, name, above, f)
+		return s.walk(ctx, name, parents, f)
 	case !info.Mode().IsRegular() || illegal != nil:
 		return nil
 	}

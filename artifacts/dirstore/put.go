@@ -79,7 +79,7 @@ func (s *Store) wrote(key artifacts.Key) {
 	s.dirty[key] = true
 }
 
-// holds reports whether the object of key consists of data.
+// holds reports whether the object with the given key contains exactly the given data.
 func (s *Store) holds(key artifacts.Key, data []byte) (bool, error) {
 	f, size, err := s.open(key)
 	if err != nil {
@@ -103,11 +103,11 @@ func (s *Store) holds(key artifacts.Key, data []byte) (bool, error) {
 	return true, nil
 }
 
-// write stores data as the object of key. If replace is true, it replaces an existing object;
-// otherwise it returns fs.ErrExist if there is one. sync, if not nil, is called first to make the
-// data durable.
-func (s *Store) write(key artifacts.Key, data []byte, replace bool, sync func(*os.File) error) error {
-	temp, err := s.temp(s.tempFolder(key), data, sync)
+// write stores data as the object with the given key. If replace is true, it replaces an existing
+// object; otherwise it returns fs.ErrExist if there is one. syncFile, if not nil, is called first
+// to make the data durable.
+func (s *Store) write(key artifacts.Key, data []byte, replace bool, syncFile func(*os.File) error) error {
+	temp, err := s.temp(s.tempFolder(key), data, syncFile)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (s *Store) write(key artifacts.Key, data []byte, replace bool, sync func(*o
 		}
 	}
 	if err != nil || !replace {
-		os.Remove(temp) // If this fails, the method clean removes the file later.
+		os.Remove(temp) // If this fails, cleanTemp removes the file later.
 	}
 	return err
 }
@@ -140,9 +140,9 @@ func (s *Store) tempFolder(key artifacts.Key) string {
 }
 
 // temp writes a file in dir, which is one of the .tmp folders, and returns its path.
-func (s *Store) temp(dir string, data []byte, sync func(*os.File) error) (string, error) {
+func (s *Store) temp(dir string, data []byte, syncFile func(*os.File) error) (string, error) {
 	write := func() (string, error) {
-		return durable.Temp(s.folder(dir), bytes.NewReader(data), 0o644, sync)
+		return durable.Temp(s.folder(dir), bytes.NewReader(data), 0o644, syncFile)
 	}
 	temp, err := write()
 	if errors.Is(err, fs.ErrNotExist) {

@@ -189,14 +189,14 @@ func (r *Reader) took(second bool) {
 // cells are the cells that edges poll, the most important one first.
 var cells = []artifacts.Key{artifacts.CurrentKey, artifacts.KeysKey, artifacts.ChangeKey}
 
-// Note records that the second store provided a cell, and why the first did not. If why is empty,
-// the first store provided the cell.
-func (r *Reader) Note(key artifacts.Key, why string) {
-	r.took(why != "")
+// Note records that the second store provided a cell, and why the first did not. If reason is
+// empty, the first store provided the cell.
+func (r *Reader) Note(key artifacts.Key, reason string) {
+	r.took(reason != "")
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if delete(r.from, key); why != "" {
-		r.from[key] = why
+	if delete(r.from, key); reason != "" {
+		r.from[key] = reason
 	}
 	active := len(r.from) > 0
 	r.status.Reason = ""
@@ -211,7 +211,7 @@ func (r *Reader) Note(key artifacts.Key, why string) {
 	}
 	r.status.Active, r.status.Since = active, time.Now().UTC()
 	if active {
-		r.cfg.Log.Warn("the fallback store answers in place of the first", "object", key.String(), "err", why)
+		r.cfg.Log.Warn("the fallback store answers in place of the first", "object", key.String(), "err", reason)
 	} else {
 		r.cfg.Log.Info("the first store answers again")
 	}

@@ -71,10 +71,9 @@ func New(s artifacts.Store, o Options) artifacts.Store {
 	return &store{reader: reader{inner: s, o: o.withDefaults()}, inner: s}
 }
 
-// Do calls the function call and, if necessary, retries it. name is the name of the call in the
-// log.
-func Do(ctx context.Context, o Options, name string, call func() error) error {
-	return (&reader{o: o.withDefaults()}).do(ctx, name, "", call)
+// Do calls operation and, if necessary, retries it. name is the operation's name in the log.
+func Do(ctx context.Context, o Options, name string, operation func() error) error {
+	return (&reader{o: o.withDefaults()}).do(ctx, name, "", operation)
 }
 
 type reader struct {
@@ -127,12 +126,12 @@ func undone(err error) bool {
 	return errors.As(err, &busy) && busy.Undone
 }
 
-// do calls the function try until it succeeds, its error is final or a backoff.PermanentError, or a
-// limit is reached. In a context returned by Once, it makes only one attempt.
-func (r *reader) do(ctx context.Context, call, key string, try func() error) error {
+// do calls request until it succeeds, its error is final or a backoff.PermanentError, or a limit is
+// reached. In a context returned by Once, it makes only one attempt.
+func (r *reader) do(ctx context.Context, call, key string, request func() error) error {
 	var last error
 	attempt := func() (struct{}, error) {
-		last = try()
+		last = request()
 		r.away.tried(ctx, r.o.Log, call, key, last)
 		if !undone(last) && (final(last) || r.o.Busy) {
 			last = backoff.Permanent(last)

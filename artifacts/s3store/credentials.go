@@ -80,7 +80,7 @@ type source struct {
 	read os.FileInfo // the state of the file just before it was last read; nil if it did not exist
 
 	last  credentials.Value
-	asked time.Time // when the provider next was last asked
+	asked time.Time // when that provider was last asked for credentials
 	fault error     // why that attempt failed, or nil
 }
 

@@ -210,18 +210,18 @@ func readBody(body io.Reader, size, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// write replaces the object whose version is the parameter old; if old is zero, it creates an
+// write replaces the object whose version is oldVersion. If oldVersion is zero, it creates an
 // object that does not exist yet. It returns the new version. If the object has another version, or
-// already exists, the error is errRefused; if old is not zero, it may also be ErrNotFound.
-func (s *Store) write(ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
+// already exists, the error is errRefused; if oldVersion is not zero, it may also be ErrNotFound.
+func (s *Store) write(ctx context.Context, key artifacts.Key, oldVersion artifacts.Version, data []byte,
 ) (artifacts.Version, error) {
 	opts := minio.PutObjectOptions{
 		DisableContentSha256: true, // Chunks are not signed, because the whole body is.
 	}
-	if old == "" {
+	if oldVersion == "" {
 		opts.SetMatchETagExcept("*")
 	} else {
-		opts.SetMatchETag(string(old))
+		opts.SetMatchETag(string(oldVersion))
 	}
 	sum, md := sha256.Sum256(data), md5.Sum(data) // Buckets with a retention period require Content-MD5.
 	var info minio.UploadInfo

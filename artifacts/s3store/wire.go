@@ -19,15 +19,15 @@ const (
 	cellStall = 15 * time.Second
 )
 
-// watch returns a context for one read. The context ends with DeadlineExceeded if progress is not
-// called for the duration stall, so callers recognize that the store is slow. stop releases the
+// watch returns a context for one read. The context ends with DeadlineExceeded if maxStall passes
+// without a call of progress, so callers recognize that the store is slow. stop releases the
 // context.
-func watch(ctx context.Context, stall time.Duration) (_ context.Context, progress, stop func()) {
+func watch(ctx context.Context, maxStall time.Duration) (_ context.Context, progress, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	timer := time.AfterFunc(stall, func() {
-		cancel(fmt.Errorf("no byte for %v: %w", stall, context.DeadlineExceeded))
+	timer := time.AfterFunc(maxStall, func() {
+		cancel(fmt.Errorf("no byte for %v: %w", maxStall, context.DeadlineExceeded))
 	})
-	return ctx, func() { timer.Reset(stall) }, func() { timer.Stop(); cancel(nil) }
+	return ctx, func() { timer.Reset(maxStall) }, func() { timer.Stop(); cancel(nil) }
 }
 
 // progressReader calls progress for each read that returns bytes.
@@ -112,14 +112,14 @@ func (c *clock) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// skewOf returns the smallest skew that is consistent with an answer. The request was sent at the
-// time sent, the answer arrived at the time received, and in between the server's clock showed
-// date, which is in whole seconds. So a slow answer does not look like a wrong clock.
-func skewOf(sent, received, date time.Time) time.Duration {
-	if least := sent.Sub(date.Add(time.Second)); least > 0 {
+// skewOf returns the smallest skew that is consistent with an answer. The request was sent at
+// sentAt, the answer arrived at receivedAt, and in between the server's clock showed serverTime,
+// which is in whole seconds. So a slow answer does not look like a wrong clock.
+func skewOf(sentAt, receivedAt, serverTime time.Time) time.Duration {
+	if least := sentAt.Sub(serverTime.Add(time.Second)); least > 0 {
 		return least
 	}
-	return min(0, received.Sub(date))
+	return min(0, receivedAt.Sub(serverTime))
 }
 
 // ClockSkew implements artifacts.Clock.

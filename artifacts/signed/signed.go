@@ -54,9 +54,11 @@ type reader struct {
 }
 
 // Reader returns a reader that verifies the cells that it reads from r. Reading a cell that is not
-// signed by a key in trust returns an error that wraps artifacts.ErrSignature. The data keeps its
-// line of signatures, which the parsers of package artifacts ignore.
-func Reader(r artifacts.Reader, trust artifacts.Trust) artifacts.Reader { return reader{r, trust} }
+// signed by a key in trustedKeys returns an error that wraps artifacts.ErrSignature. The data keeps
+// its line of signatures, which the parsers of package artifacts ignore.
+func Reader(r artifacts.Reader, trustedKeys artifacts.Trust) artifacts.Reader {
+	return reader{r, trustedKeys}
+}
 
 func (r reader) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte, artifacts.Version, error) {
 	b, v, err := r.Reader.Get(ctx, key, limit)
@@ -90,12 +92,12 @@ type store struct {
 	asked  *atomic.Bool // set once Put has found that the store is not signed
 }
 
-// Store returns a store that signs the cells with each key of sign when they are swapped, and
-// verifies them against trust when they are read. If trust is empty, it does not verify them. A
-// builder that signs must also verify, because it would otherwise sign what somebody else has
-// published. If sign is empty, Put and Swap return ErrSigned while the store is signed.
-func Store(s artifacts.Store, sign []artifacts.SignKey, trust artifacts.Trust) artifacts.Store {
-	return store{s, reader{s, trust}, sign, new(atomic.Bool)}
+// Store returns a store that signs the cells with each key in signKeys when they are swapped, and
+// verifies them against trustedKeys when they are read. If trustedKeys is empty, it does not verify
+// them. A builder that signs must also verify, because it would otherwise sign what somebody else
+// has published. If signKeys is empty, Put and Swap return ErrSigned while the store is signed.
+func Store(s artifacts.Store, signKeys []artifacts.SignKey, trustedKeys artifacts.Trust) artifacts.Store {
+	return store{s, reader{s, trustedKeys}, signKeys, new(atomic.Bool)}
 }
 
 // Signs reports whether s was returned by Store with keys to sign with.
@@ -151,17 +153,17 @@ func (s store) Swap(ctx context.Context, key artifacts.Key, old artifacts.Versio
 	return s.Store.Swap(ctx, key, old, data)
 }
 
-// Renew signs each cell that is not yet signed by exactly the keys in sign. s must have been
+// Renew signs each cell that is not yet signed by exactly the keys in signKeys. s must have been
 // returned by Store with these keys. If the store does not trust a cell, Renew does not change it
 // and returns an error, so that it never signs what somebody else wrote. With Renew a key can be
 // replaced without a moment in which a cell has no trusted signature.
-func Renew(ctx context.Context, s artifacts.Store, sign []artifacts.SignKey) (renewed []artifacts.Key, err error) {
+func Renew(ctx context.Context, s artifacts.Store, signKeys []artifacts.SignKey) (renewed []artifacts.Key, err error) {
 	for _, o := range Renewed {
 		b, version, e := s.Get(ctx, o, o.Limit())
 		if errors.Is(e, artifacts.ErrNotFound) {
 			continue
 		}
-		if e == nil && !signedBy(o, b, sign) {
+		if e == nil && !signedBy(o, b, signKeys) {
 			if _, e = s.Swap(ctx, o, version, artifacts.Unsigned(b)); e == nil {
 				renewed = append(renewed, o)
 			}
@@ -173,10 +175,10 @@ func Renew(ctx context.Context, s artifacts.Store, sign []artifacts.SignKey) (re
 	return renewed, err
 }
 
-func signedBy(key artifacts.Key, b []byte, sign []artifacts.SignKey) bool {
-	if ids, _ := artifacts.SignedBy(b); len(ids) != len(sign) {
+func signedBy(key artifacts.Key, b []byte, signKeys []artifacts.SignKey) bool {
+	if ids, _ := artifacts.SignedBy(b); len(ids) != len(signKeys) {
 		return false
 	}
-	return !slices.ContainsFunc(sign,
+	return !slices.ContainsFunc(signKeys,
 		func(k artifacts.SignKey) bool { return artifacts.Trust{k.Trust()}.Verify(key, b) != nil })
 }

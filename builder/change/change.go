@@ -23,13 +23,13 @@ const window = 24 * time.Hour
 const tries = 5
 
 // Record computes the 24-hour change of the total market cap from the totals in the published
-// snapshot's ledger, and writes the change record (FEED.md, "Change of the total"). now is the
-// job's clock. For a store without a snapshot it returns nil and writes nothing.
+// snapshot's ledger, and writes the change record (FEED.md, "Change of the total"). clock returns
+// the job's time. For a store without a snapshot it returns nil and writes nothing.
 //
 // It reads the record's version before the totals, so that no record replaces one that was
 // computed from newer totals.
-func Record(ctx context.Context, s artifacts.Store, now func() time.Time) (*artifacts.Change, error) {
-	return RecordOf(ctx, s, now, func() (*artifacts.Manifest, *artifacts.Pointer, error) {
+func Record(ctx context.Context, s artifacts.Store, clock func() time.Time) (*artifacts.Change, error) {
+	return RecordOf(ctx, s, clock, func() (*artifacts.Manifest, *artifacts.Pointer, error) {
 		head, err := publish.ReadHead(ctx, s)
 		if err != nil {
 			return nil, nil, err
@@ -38,9 +38,9 @@ func Record(ctx context.Context, s artifacts.Store, now func() time.Time) (*arti
 	})
 }
 
-// RecordOf is like Record, except that the function snapshot returns the published snapshot.
-func RecordOf(ctx context.Context, s artifacts.Store, now func() time.Time,
-	snapshot func() (*artifacts.Manifest, *artifacts.Pointer, error),
+// RecordOf is like Record, except that it gets the published snapshot from readSnapshot.
+func RecordOf(ctx context.Context, s artifacts.Store, clock func() time.Time,
+	readSnapshot func() (*artifacts.Manifest, *artifacts.Pointer, error),
 ) (*artifacts.Change, error) {
 	for try := 1; ; try++ {
 		before, version, err := last(ctx, s)
@@ -50,15 +50,15 @@ func RecordOf(ctx context.Context, s artifacts.Store, now func() time.Time,
 		if err != nil {
 			return nil, fmt.Errorf("read change record: %w", err)
 		}
-		m, p, err := snapshot()
+		m, p, err := readSnapshot()
 		if err != nil || m == nil {
 			return nil, err
 		}
-		c, err := At(ctx, s, m, now)
+		c, err := At(ctx, s, m, clock)
 		if err != nil {
 			return nil, fmt.Errorf("ledger: %w", err)
 		}
-		if c.Numbered, err = publish.Number(ctx, s, before.Numbered, now()); err != nil {
+		if c.Numbered, err = publish.Number(ctx, s, before.Numbered, clock()); err != nil {
 			return nil, err
 		}
 		c.Sequence = p.Sequence
@@ -123,12 +123,12 @@ func of(totals []ledger.Total) (*artifacts.Change, error) {
 	return &artifacts.Change{Format: artifacts.Format, Snapshot: newest.Time, Base: base.Time, Value: value}, nil
 }
 
-// percentChange returns (now - base) / base × 100 as a decimal string, rounded half to even to
+// percentChange returns (current - base) / base × 100 as a decimal string, rounded half to even to
 // market.PercentDecimals places. For a base of zero it returns "0".
-func percentChange(now, base string) (string, error) {
-	n, b := total(now), total(base)
+func percentChange(current, base string) (string, error) {
+	n, b := total(current), total(base)
 	if n == nil || b == nil {
-		return "", fmt.Errorf("totals %.80q, %.80q: want integers from 0", now, base)
+		return "", fmt.Errorf("totals %.80q, %.80q: want integers from 0", current, base)
 	}
 	if b.IsZero() {
 		return "0", nil
@@ -151,6 +151,6 @@ func total(text string) *apd.Decimal {
 	return x
 }
 
-// Beyond reports whether n exceeds seen, a number that edges have seen, by so much that they refuse
-// it as a successor.
+// Beyond reports whether n exceeds a number that edges have seen by so much that they refuse it as
+// a successor.
 func Beyond(n, seen uint64) bool { return n > seen+artifacts.MaxJump }

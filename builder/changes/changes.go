@@ -51,13 +51,13 @@ const (
 	removed = "removed"
 )
 
-// change is a change to an item. The slices fields and old are set only for the kind "changed":
-// they hold the fields that changed, and the old values of these fields.
+// change is a change to an item. Only the kind "changed" has values in fields, which lists the
+// fields that changed, and in old, which holds the old values of these fields.
 type change struct {
 	kind string
 	item
 	fields []int
-	old    [texts]string
+	old    [numTextFields]string
 }
 
 // Views makes and puts the snapshot's change views. They include those views of the previous
@@ -80,17 +80,17 @@ func (b *Builder) Views(ctx context.Context, feed *market.Feed, result *market.R
 	return views, about, err
 }
 
-// views makes the views without setting the directory. before is nil if the list of changes starts
-// over.
-func (b *Builder) views(ctx context.Context, before *ledger.Directory, after *directory, t time.Time,
+// views makes the views without setting the directory. oldDirectory is nil if the list of changes
+// starts over.
+func (b *Builder) views(ctx context.Context, oldDirectory *ledger.Directory, after *directory, t time.Time,
 ) ([]artifacts.View, *artifacts.Changes, error) {
 	anew := &artifacts.Changes{Since: t}
-	if before == nil || before.Parts == nil {
+	if oldDirectory == nil || oldDirectory.Parts == nil {
 		return nil, anew, nil
 	}
 	about := &artifacts.Changes{Since: b.Head.Changes.Since}
 	var touched [len(artifacts.ChangeCollections)]map[uint64]*touch
-	if w := before.Withdrawn; w != nil {
+	if w := oldDirectory.Withdrawn; w != nil {
 		if about.Since.After(w.After) {
 			return nil, anew, nil
 		}
@@ -101,7 +101,7 @@ func (b *Builder) views(ctx context.Context, before *ledger.Directory, after *di
 	}
 	var items [][]byte // in row order
 	for k, collection := range slices.Backward(artifacts.ChangeCollections[:]) {
-		all, err := b.compare(ctx, before.Parts[collection], after[k], touched[k], collection)
+		all, err := b.compare(ctx, oldDirectory.Parts[collection], after[k], touched[k], collection)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -219,15 +219,15 @@ func (b *Builder) remember(before *ledger.Directory, after *directory, about *ar
 	return nil
 }
 
-// compare returns the changes to a collection in ascending order of id. For an item in touched it
+// compare returns the changes to a collection in ascending order of id. For an item in touches, it
 // also reports the values that a withdrawn snapshot changed, even if they are now the same as
 // before.
-func (b *Builder) compare(ctx context.Context, before []ledger.Part, after parts, touched map[uint64]*touch,
+func (b *Builder) compare(ctx context.Context, before []ledger.Part, after parts, touches map[uint64]*touch,
 	collection string) (all []change, err error) {
 	var was, is []item
 	for i := range max(len(before), len(after)) {
 		same := len(before) == len(after) && before[i].Sum == sumOf(after[i])
-		if same && len(touched) == 0 {
+		if same && len(touches) == 0 {
 			continue
 		}
 		if i < len(before) && before[i].Size > 0 {
@@ -248,7 +248,7 @@ func (b *Builder) compare(ctx context.Context, before []ledger.Part, after parts
 	byID := func(a, b item) int { return cmp.Compare(a.id, b.id) }
 	slices.SortFunc(was, byID)
 	slices.SortFunc(is, byID)
-	rest := slices.Sorted(maps.Keys(touched))
+	rest := slices.Sorted(maps.Keys(touches))
 	for len(was)+len(is)+len(rest) > 0 {
 		var id uint64 = market.MaxID + 1
 		if len(was) > 0 {
@@ -270,7 +270,7 @@ func (b *Builder) compare(ctx context.Context, before []ledger.Part, after parts
 		if len(rest) > 0 && rest[0] == id {
 			rest = rest[1:]
 		}
-		if c := compareItem(old, now, touched[id]); c != nil {
+		if c := compareItem(old, now, touches[id]); c != nil {
 			if c.kind == back && b.Ledger.IsNew(collection, id) {
 				c.kind = added
 			}
@@ -280,38 +280,38 @@ func (b *Builder) compare(ctx context.Context, before []ledger.Part, after parts
 	return all, nil
 }
 
-// compareItem returns the change from old to now, or nil if nothing changed. old is nil if the item
-// was not listed before; now is nil if the item is no longer listed. touched is nil unless
-// withdrawn snapshots changed the item. For an item that was not listed, the kind is "back"; the
-// caller changes it to "added" if the item is new.
-func compareItem(old, now *item, touched *touch) *change {
+// compareItem returns the change from oldItem to newItem, or nil if nothing changed. oldItem is nil
+// if the item was not listed before; newItem is nil if the item is no longer listed. withdrawn is
+// nil unless withdrawn snapshots changed the item. For an item that was not listed, the kind is
+// "back"; the caller changes it to "added" if the item is new.
+func compareItem(oldItem, newItem *item, withdrawn *touch) *change {
 	switch {
-	case now == nil && touched != nil:
-		return &change{kind: removed, item: touched.item}
-	case now == nil:
-		return &change{kind: removed, item: *old}
-	case old == nil || touched != nil && touched.came:
-		return &change{kind: back, item: *now}
+	case newItem == nil && withdrawn != nil:
+		return &change{kind: removed, item: withdrawn.item}
+	case newItem == nil:
+		return &change{kind: removed, item: *oldItem}
+	case oldItem == nil || withdrawn != nil && withdrawn.came:
+		return &change{kind: back, item: *newItem}
 	}
-	c := &change{kind: changed, item: *now}
+	c := &change{kind: changed, item: *newItem}
 	for f := range fields {
 		var value string
-		ok := old.values[f] != now.values[f]
-		if f < texts {
-			value = old.values[f]
+		ok := oldItem.values[f] != newItem.values[f]
+		if f < numTextFields {
+			value = oldItem.values[f]
 		}
-		if touched != nil && touched.fields[f] {
+		if withdrawn != nil && withdrawn.fields[f] {
 			ok = true
-			if f < texts {
+			if f < numTextFields {
 				// Use the newest value that a client may have.
-				i := slices.IndexFunc(touched.values[f], func(v string) bool { return v != now.values[f] })
-				value = touched.values[f][max(i, 0)]
+				i := slices.IndexFunc(withdrawn.values[f], func(v string) bool { return v != newItem.values[f] })
+				value = withdrawn.values[f][max(i, 0)]
 			}
 		}
 		if !ok {
 			continue
 		}
-		if c.fields = append(c.fields, f); f < texts {
+		if c.fields = append(c.fields, f); f < numTextFields {
 			c.old[f] = value
 		}
 	}
@@ -336,7 +336,7 @@ func (c *change) append(dst []byte, t time.Time, collection string) []byte {
 	dst = append(dst, `,"fields":{`...)
 	for i, f := range c.fields {
 		dst = append(artifacts.AppendString(append(dst, ","[:min(i, 1)]...), fields[f]), ":{"...)
-		if f < texts {
+		if f < numTextFields {
 			dst = artifacts.AppendString(append(dst, `"old":`...), c.old[f])
 			dst = artifacts.AppendString(append(dst, `,"new":`...), c.values[f])
 		}
@@ -350,7 +350,7 @@ type touch struct {
 	item        // the item after the newest change
 	came   bool // the item was added or removed
 	fields [len(fields)]bool
-	values [texts][]string // old and new values, newest first
+	values [numTextFields][]string // old and new values, newest first
 }
 
 // touched reads the changes from the withdrawn snapshots, and the repetitions of these changes in
@@ -417,7 +417,7 @@ func (b *Builder) touched(ctx context.Context, w *ledger.Withdrawn,
 				continue
 			}
 			t.fields[f] = true
-			if f >= texts {
+			if f >= numTextFields {
 				continue
 			}
 			if values.Old == nil || values.New == nil {

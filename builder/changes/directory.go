@@ -14,15 +14,15 @@ import (
 )
 
 // fields are the fields of an item that can change, in the order in which answers list them.
-// Changes state the old and new values of the first fields, whose number is the constant texts. For
-// the remaining fields, an item has only a digest.
+// Changes state the old and new values of the first numTextFields fields. For the remaining fields,
+// an item has only a digest.
 var fields = [...]string{"name", "symbol", "slug", "logo", "active", "links", "platforms", "members"}
 
 const (
 	name = iota
 	symbol
 	slug
-	texts = 4
+	numTextFields = 4
 )
 
 // item is an asset, exchange, category or chain in a directory, with the values of its fields.

@@ -26,17 +26,17 @@ type candle struct {
 
 // candles returns the candles of a day's hours, ordered by asset and time, followed by the candles
 // of the day itself. It omits damaged blocks, since a missing file must not stop a build.
-func (w *Writer) candles(ctx context.Context, of time.Time) (all []candle, _ error) {
+func (w *Writer) candles(ctx context.Context, dayStart time.Time) (all []candle, _ error) {
 	for _, i := range []int{artifacts.Hours, artifacts.Days} {
 		about := &artifacts.PastIntervals[i]
-		name := about.Block(about.BlockStart(of))
+		name := about.Block(about.BlockStart(dayStart))
 		for v := range w.Past {
 			if w.Past[v].Collection != name {
 				continue
 			}
 			added := all
 			err := walk.Rows(ctx, w.Reader, w.Past[v].Objects, func(id uint64, row []byte) (err error) {
-				added, err = appendCandles(added, about, w.Past[v].Times, of, id, row)
+				added, err = appendCandles(added, about, w.Past[v].Times, dayStart, id, row)
 				return err
 			})
 			switch {
@@ -50,9 +50,9 @@ func (w *Writer) candles(ctx context.Context, of time.Time) (all []candle, _ err
 	return all, nil
 }
 
-// appendCandles appends those of a row's candles that begin on one UTC day. The parameter of is the
-// start of that day.
-func appendCandles(all []candle, about *artifacts.PastInterval, times []time.Time, of time.Time, id uint64, row []byte,
+// appendCandles appends the candles of a row that begin on the UTC day that starts at dayStart.
+func appendCandles(all []candle, about *artifacts.PastInterval, times []time.Time, dayStart time.Time, id uint64,
+	row []byte,
 ) ([]candle, error) {
 	_, elements, ok := artifacts.PastRow(row)
 	for i := range times {
@@ -60,7 +60,7 @@ func appendCandles(all []candle, about *artifacts.PastInterval, times []time.Tim
 		if element, elements, ok = artifacts.NextPast(elements); !ok {
 			break
 		}
-		if element == nil || !times[i].Truncate(day).Equal(of) {
+		if element == nil || !times[i].Truncate(day).Equal(dayStart) {
 			continue
 		}
 		c := candle{Interval: about.Name, Time: times[i].Truncate(about.Step), Asset: int64(id)}

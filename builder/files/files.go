@@ -69,7 +69,7 @@ type Settings struct {
 	// GroupRows is the number of rows in a row group of a collection's Parquet file. 0 means
 	// 262,144.
 	GroupRows int
-	// Sign are the keys that sign the file list.
+	// Sign holds the keys that sign the file list.
 	Sign []artifacts.SignKey
 }
 

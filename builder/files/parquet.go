@@ -39,10 +39,10 @@ func fixed(u market.U128) (d decimal) {
 // most is the largest value with 36 digits.
 var most = uint256.MustFromDecimal(strings.Repeat("9", 36))
 
-// computed returns nil for a value of more than 36 digits. Otherwise it stores the value in *at and
-// returns at. A feed's own figures have at most 36 digits, and computed figures exceed that only
-// for a hostile feed.
-func computed(neg bool, u *uint256.Int, at *decimal) *decimal {
+// computed returns nil for a value of more than 36 digits. Otherwise it stores the value in *dst
+// and returns dst. A feed's own figures have at most 36 digits, and computed figures exceed that
+// only for a hostile feed.
+func computed(neg bool, u *uint256.Int, dst *decimal) *decimal {
 	if u.Gt(most) {
 		return nil
 	}
@@ -50,8 +50,8 @@ func computed(neg bool, u *uint256.Int, at *decimal) *decimal {
 	if neg {
 		v.Neg(&v)
 	}
-	*at = fixed(market.U128{Hi: v[1], Lo: v[0]})
-	return at
+	*dst = fixed(market.U128{Hi: v[1], Lo: v[0]})
+	return dst
 }
 
 // The row types have the fields of the API's items, with the same names in the same order. A

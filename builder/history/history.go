@@ -164,7 +164,7 @@ func (c *Builder) follows(w *artifacts.HistoryWindow) bool {
 // plan says how to make the views of a window.
 type plan struct {
 	listed *artifacts.View // the head's listing, if the head's views are reused
-	last   int64           // the chain's newest point when listed was made, in Unix seconds
+	last   int64           // the chain's newest point when that listing was made, in Unix seconds
 	// stays is set if the listing is unchanged: T adds no point and none leaves the window, or T
 	// adds a point for each listed asset, as the head did.
 	stays  bool
@@ -178,9 +178,9 @@ type plannedBlock struct {
 	stays bool            // old already has exactly these times
 }
 
-// plan returns the plan for a window. If follows is set, it reuses the head's views.
-func (c *Builder) plan(w *artifacts.HistoryWindow, follows bool) (p plan) {
-	if follows {
+// plan returns the plan for a window. If reuse is set, it reuses the head's views.
+func (c *Builder) plan(w *artifacts.HistoryWindow, reuse bool) (p plan) {
+	if reuse {
 		var old []*artifacts.View
 		if p.listed, old = c.Head.History(w); len(old) > 0 {
 			p.last = lastPoint(old[len(old)-1])
@@ -189,7 +189,7 @@ func (c *Builder) plan(w *artifacts.HistoryWindow, follows bool) (p plan) {
 	}
 	for _, times := range c.chain(w) {
 		b := plannedBlock{name: w.Block(blockStart(w, times[0])), times: times}
-		if follows {
+		if reuse {
 			b.old = c.Head.View(b.name, "id")
 			b.stays = b.old != nil && slices.EqualFunc(b.old.Times, times, time.Time.Equal)
 			if times[len(times)-1].Equal(c.Time) {
@@ -202,10 +202,10 @@ func (c *Builder) plan(w *artifacts.HistoryWindow, follows bool) (p plan) {
 }
 
 // window makes a window's listing and blocks.
-func (c *Builder) window(ctx context.Context, w *artifacts.HistoryWindow, follows bool) ([]artifacts.View, error) {
-	p := c.plan(w, follows)
+func (c *Builder) window(ctx context.Context, w *artifacts.HistoryWindow, reuse bool) ([]artifacts.View, error) {
+	p := c.plan(w, reuse)
 	var list listing
-	if follows && !p.stays {
+	if reuse && !p.stays {
 		var err error
 		if list, err = c.read(ctx, p.listed, p.last); err != nil {
 			return nil, err
@@ -274,26 +274,27 @@ type oldRow struct {
 	prices []byte // the array's elements, in JSON
 }
 
-// block gathers the points for the given times. It takes them from old, if old is not nil, and the
-// rest from the ledger. It omits points that the ledger has lost. After builder repair has restored
-// them, the next snapshot includes them.
-func (c *Builder) block(ctx context.Context, old *artifacts.View, times []time.Time) (*block, error) {
+// block gathers the points for the given times. It takes them from oldView, if that is not nil, and
+// the rest from the ledger. It omits points that the ledger has lost. After builder repair has
+// restored them, the next snapshot includes them.
+func (c *Builder) block(ctx context.Context, oldView *artifacts.View, times []time.Time) (*block, error) {
 	out := &block{}
-	if old != nil {
+	if oldView != nil {
 		out.kept = len(times)
 		if times[len(times)-1].Equal(c.Time) {
 			out.kept--
 		}
-		if out.drop = len(old.Times) - out.kept; out.drop < 0 ||
-			!slices.EqualFunc(old.Times[out.drop:], times[:out.kept],
+		if out.drop = len(oldView.Times) - out.kept; out.drop < 0 ||
+			!slices.EqualFunc(oldView.Times[out.drop:], times[:out.kept],
 				time.Time.Equal) {
-			return nil, fmt.Errorf("%w: block %s has other times than the ledger", artifacts.ErrCorrupt, old.Collection)
+			return nil, fmt.Errorf("%w: block %s has other times than the ledger", artifacts.ErrCorrupt,
+				oldView.Collection)
 		}
-		out.old = make([]oldRow, 0, old.Rows)
-		err := walk.Rows(ctx, c.Reader, old.Objects, func(id uint64, row []byte) error {
+		out.old = make([]oldRow, 0, oldView.Rows)
+		err := walk.Rows(ctx, c.Reader, oldView.Objects, func(id uint64, row []byte) error {
 			at := bytes.IndexByte(row, '[')
 			if at < 0 || !bytes.HasSuffix(row, []byte("]}")) {
-				return fmt.Errorf("%w: a row of %s", artifacts.ErrCorrupt, old.Collection)
+				return fmt.Errorf("%w: a row of %s", artifacts.ErrCorrupt, oldView.Collection)
 			}
 			out.old = append(out.old, oldRow{id, row[at+1 : len(row)-2]})
 			return nil
@@ -377,9 +378,8 @@ type listedAsset struct {
 	last int64
 }
 
-// add returns the listing with the assets in points added. The parameter last is the time of these
-// points.
-func (l listing) add(points []ledger.Point, last int64) listing {
+// add returns the listing with the assets in points added. pointTime is the time of these points.
+func (l listing) add(points []ledger.Point, pointTime int64) listing {
 	out := make(listing, 0, max(len(l), len(points)))
 	for _, p := range points {
 		for len(l) > 0 && l[0].id < p.ID {
@@ -388,14 +388,14 @@ func (l listing) add(points []ledger.Point, last int64) listing {
 		if len(l) > 0 && l[0].id == p.ID {
 			l = l[1:]
 		}
-		out = append(out, listedAsset{p.ID, last})
+		out = append(out, listedAsset{p.ID, pointTime})
 	}
 	return append(out, l...)
 }
 
-// from returns the assets whose newest point is not older than the time first.
-func (l listing) from(first int64) listing {
-	return slices.DeleteFunc(l, func(a listedAsset) bool { return a.last < first })
+// from returns the assets whose newest point is not older than cutoff, in Unix seconds.
+func (l listing) from(cutoff int64) listing {
+	return slices.DeleteFunc(l, func(a listedAsset) bool { return a.last < cutoff })
 }
 
 const lastField = `,"last":"`

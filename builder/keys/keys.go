@@ -114,10 +114,10 @@ func (r *Registry) Create(ctx context.Context, req Request) (Created, error) {
 }
 
 // CreateAll makes at least one key, as Create does, in one write of the set: either all keys come
-// into force or none does. Just before that write it calls save, at most once, and fails if save
-// does. So the keys that save stores may never come into force, but every key that comes into force
-// has been saved.
-func (r *Registry) CreateAll(ctx context.Context, reqs []Request, save func([]Created) error) ([]Created, error) {
+// into force or none does. Just before that write it calls saveKeys, at most once, and fails if
+// saveKeys does. So the keys that saveKeys stores may never come into force, but every key that
+// comes into force has been saved.
+func (r *Registry) CreateAll(ctx context.Context, reqs []Request, saveKeys func([]Created) error) ([]Created, error) {
 	made, entries := make([]Created, len(reqs)), make([]artifacts.KeyEntry, len(reqs))
 	for i, req := range reqs {
 		key, entry, err := r.entry(req)
@@ -136,7 +136,7 @@ func (r *Registry) CreateAll(ctx context.Context, reqs []Request, save func([]Cr
 			}
 		}
 		return false, nil
-	}, func() error { return save(made) })
+	}, func() error { return saveKeys(made) })
 	if err != nil {
 		return nil, fmt.Errorf("create key: %w", err)
 	}
@@ -234,17 +234,17 @@ func (r *Registry) RevokeAll(ctx context.Context) (int, error) {
 // Rotate creates a key with the name, limits and expiry of the key with the given id, and makes the
 // old key expire after overlap, which must be 0 or more. It refuses a key that is no longer valid.
 // It also refuses a key that expires within the overlap: either that key was already rotated, or
-// its successor would expire with it. Rotate calls save as CreateAll does.
-func (r *Registry) Rotate(ctx context.Context, id string, overlap time.Duration, save func(Created) error,
+// its successor would expire with it. Rotate calls saveKey as CreateAll calls saveKeys.
+func (r *Registry) Rotate(ctx context.Context, id string, overlap time.Duration, saveKey func(Created) error,
 ) (Created, error) {
-	out, err := r.rotate(ctx, id, overlap, save)
+	out, err := r.rotate(ctx, id, overlap, saveKey)
 	if err != nil {
 		return Created{}, fmt.Errorf("rotate key %s: %w", shown(id), err)
 	}
 	return out, nil
 }
 
-func (r *Registry) rotate(ctx context.Context, id string, overlap time.Duration, save func(Created) error,
+func (r *Registry) rotate(ctx context.Context, id string, overlap time.Duration, saveKey func(Created) error,
 ) (Created, error) {
 	if overlap < 0 {
 		return Created{}, fmt.Errorf("overlap %v: want 0 or more", overlap)
@@ -276,7 +276,7 @@ func (r *Registry) rotate(ctx context.Context, id string, overlap time.Duration,
 		entry.Created, entry.Expires, entry.Query = now, old.Expires, old.Query
 		old.Expires = end
 		return false, add(set, entry, now)
-	}, func() error { return save(created(key, &entry)) })
+	}, func() error { return saveKey(created(key, &entry)) })
 	if err != nil {
 		return Created{}, err
 	}

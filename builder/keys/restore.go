@@ -16,11 +16,11 @@ const restoreStep = 1000
 
 // Newest returns the index of the set with the highest number, or of the first such set, and a copy
 // of that set without any access that another set has removed. In the copy, each key is revoked, or
-// expires, as early as in any of the sets. A key is also revoked if a set in others lacks it and is
-// not older than the newest set, since a set forgets only keys that are no longer valid. changed
+// expires, as early as in any of the sets. A key is also revoked if a set in moreSets lacks it and
+// is not older than the newest set, since a set forgets only keys that are no longer valid. changed
 // reports whether the copy differs from the set. Newest ignores nil sets. If all are nil, it
 // returns -1.
-func Newest(now time.Time, sets []*artifacts.KeySet, others ...*artifacts.KeySet,
+func Newest(now time.Time, sets []*artifacts.KeySet, moreSets ...*artifacts.KeySet,
 ) (at int, newest *artifacts.KeySet, changed bool) {
 	at = -1
 	for i, set := range sets {
@@ -38,7 +38,7 @@ func Newest(now time.Time, sets []*artifacts.KeySet, others ...*artifacts.KeySet
 			*t, changed = other, true
 		}
 	}
-	for i, other := range slices.Concat(sets, others) {
+	for i, other := range slices.Concat(sets, moreSets) {
 		if other == nil || i == at {
 			continue
 		}
@@ -70,11 +70,12 @@ func Copied(ctx context.Context, from artifacts.ObjectReader) (*artifacts.KeySet
 }
 
 // Restore replaces a key set that is missing or older than the copies. The new set is the newest
-// copy, without any access that another copy has removed. Its number is higher than seen, the
-// highest number that edges are known to have seen. Restore returns the set that is then in force.
-// It refuses a store without objects, since edges would take it for a new store. It also refuses a
-// copy that belongs to another store.
-func (r *Registry) Restore(ctx context.Context, copies []*artifacts.KeySet, seen uint64) (*artifacts.KeySet, error) {
+// copy, without any access that another copy has removed. Its number is higher than highestSeen,
+// the highest number that edges are known to have seen. Restore returns the set that is then in
+// force. It refuses a store without objects, since edges would take it for a new store. It also
+// refuses a copy that belongs to another store.
+func (r *Registry) Restore(ctx context.Context, copies []*artifacts.KeySet, highestSeen uint64,
+) (*artifacts.KeySet, error) {
 	if err := r.mayRestore(ctx, copies); err != nil {
 		return nil, fmt.Errorf("restore keys: %w", err)
 	}
@@ -86,13 +87,13 @@ func (r *Registry) Restore(ctx context.Context, copies []*artifacts.KeySet, seen
 			sets[0] = nil // missing
 		}
 		at, newest, changed := Newest(r.now(), sets)
-		if at == 0 && !changed && set.Number > seen {
+		if at == 0 && !changed && set.Number > highestSeen {
 			return true, nil
 		}
 		if newest != nil {
 			*set = *newest
 		}
-		set.Number = min(max(set.Number, seen)+restoreStep, artifacts.MaxNumber-1)
+		set.Number = min(max(set.Number, highestSeen)+restoreStep, artifacts.MaxNumber-1)
 		return false, nil
 	})
 	if err != nil {

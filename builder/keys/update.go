@@ -39,28 +39,29 @@ func (r *Registry) read(ctx context.Context) (*artifacts.KeySet, artifacts.Versi
 // succeeds, edit reports that its change has already been made (settled), or edit fails. Each call
 // of edit receives a newly read set.
 //
-// If the set is missing although the store had one, update returns publish.ErrLost, unless adopt is
-// true.
+// If the set is missing although the store had one, update returns publish.ErrLost, unless
+// replaceLost is true.
 //
 // After a failed swap, update always reads the set again, even if the store reported a conflict:
 // the store client may have sent the request twice, and the second request may have conflicted with
 // the first.
-func (r *Registry) update(ctx context.Context, adopt bool,
+func (r *Registry) update(ctx context.Context, replaceLost bool,
 	edit func(*artifacts.KeySet) (settled bool, err error)) error {
-	return r.updateSaved(ctx, adopt, edit, func() error { return nil })
+	return r.updateSaved(ctx, replaceLost, edit, func() error { return nil })
 }
 
-// updateSaved is like update, but calls save just before the first swap, and fails if save does.
-func (r *Registry) updateSaved(ctx context.Context, adopt bool,
-	edit func(*artifacts.KeySet) (settled bool, err error), save func() error) error {
-	save = sync.OnceValue(save)
+// updateSaved is like update, but calls saveKeys just before the first swap, and fails if saveKeys
+// does.
+func (r *Registry) updateSaved(ctx context.Context, replaceLost bool,
+	edit func(*artifacts.KeySet) (settled bool, err error), saveKeys func() error) error {
+	saveKeys = sync.OnceValue(saveKeys)
 	var swapErr error // the error of the last swap
 	unknown := false  // it is unknown whether the last swap took effect
 	conflicts, faults := 0, 0
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		var none struct{}
 		set, version, err := r.read(ctx)
-		if err == nil && version == "" && !adopt {
+		if err == nil && version == "" && !replaceLost {
 			// Replacing a lost set with a new one would lock out every key of the lost set.
 			err = r.checkLost(ctx)
 		}
@@ -84,7 +85,7 @@ func (r *Registry) updateSaved(ctx context.Context, adopt bool,
 		}
 		if err == nil {
 			set.Numbered = next
-			err = save()
+			err = saveKeys()
 		}
 		if err != nil {
 			return none, backoff.Permanent(err)

@@ -88,8 +88,7 @@ func (l *Ledger) advance(ctx context.Context, f *market.Feed, res *market.Result
 	return root, nil
 }
 
-// putPrices adds a snapshot's prices, in parts of partRows rows, to the objects in the parameter
-// put.
+// putPrices adds a snapshot's prices, in parts of partRows rows, to the given objects.
 func putPrices(rows []row, t time.Time, put *objects) priceSet {
 	h := priceSet{Time: t}
 	for part := range slices.Chunk(rows, partRows) {

@@ -71,12 +71,12 @@ func (l *Root) charted(p *priceSet) *priceSet {
 }
 
 // chart sets Charted to those entries of the previous root that are still kept, and to the points
-// at T. rows are the prices at T; before is the previous root's Charted.
-func (l *Root) chart(ctx context.Context, r artifacts.ObjectReader, before *priceList, rows []row, f *market.Feed,
+// at T. rows are the prices at T; oldCharted is the previous root's Charted.
+func (l *Root) chart(ctx context.Context, r artifacts.ObjectReader, oldCharted *priceList, rows []row, f *market.Feed,
 	res *market.Result, put *objects) error {
 	last := len(l.Prices) - 1
 	kept := &Root{Prices: l.Prices[:last]}
-	charted, err := kept.points(ctx, r, before, res.HistoryAssets)
+	charted, err := kept.points(ctx, r, oldCharted, res.HistoryAssets)
 	if err != nil {
 		return err
 	}

@@ -27,9 +27,9 @@ type Part struct {
 	Sum string `json:"sum"`
 }
 
-// Withdrawn names changes that clients may have followed and that a rollback has undone. The next
-// snapshots repeat them, so that these clients return to the published state. They include the
-// changes from snapshots that followed a rollback and are not later than Through.
+// Withdrawn names changes that clients may have applied and that a rollback has undone. The next
+// snapshots repeat them, so that these clients return to the published state. The changes include
+// those from snapshots that were built after a rollback and are not later than Through.
 type Withdrawn struct {
 	// After is the time of the oldest snapshot that was published again. Only later changes count.
 	After time.Time `json:"after"`
@@ -68,16 +68,16 @@ func (d *Directory) refs() (refs []artifacts.Ref) {
 const maxWithdrawn = 100
 
 // withdraw returns the directory for target, which is published again and replaces newest. d is the
-// directory of target, and from is the directory of newest. The result has no parts if newest does
-// not list all changes since target.
-func (d *Directory) withdraw(from *Directory, newest, target *artifacts.Manifest) *Directory {
-	if d == nil && from == nil {
+// directory of target, and newestDirectory is the directory of newest. The result has no parts if
+// newest does not list all changes since target.
+func (d *Directory) withdraw(newestDirectory *Directory, newest, target *artifacts.Manifest) *Directory {
+	if d == nil && newestDirectory == nil {
 		return nil
 	}
-	d, from = cmp.Or(d, &Directory{}), cmp.Or(from, &Directory{})
+	d, newestDirectory = cmp.Or(d, &Directory{}), cmp.Or(newestDirectory, &Directory{})
 	to := &Withdrawn{After: target.Time, Through: newest.Time}
 	all := newest.ChangesDays()
-	for _, w := range []*Withdrawn{from.Withdrawn, d.Withdrawn} {
+	for _, w := range []*Withdrawn{newestDirectory.Withdrawn, d.Withdrawn} {
 		if w == nil {
 			continue
 		}
@@ -100,7 +100,7 @@ func (d *Directory) withdraw(from *Directory, newest, target *artifacts.Manifest
 			to.Days = append(to.Days, *v)
 		}
 	}
-	if from.Parts == nil || newest.Changes == nil || newest.Changes.Since.After(to.After) ||
+	if newestDirectory.Parts == nil || newest.Changes == nil || newest.Changes.Since.After(to.After) ||
 		len(to.Days) > maxWithdrawn {
 		to.Days = nil
 		return &Directory{Withdrawn: to}

@@ -128,13 +128,13 @@ func (im *Import) merge(ctx context.Context, t time.Time, rows []row) error {
 	return im.flush()
 }
 
-// pricesOf returns a copy of assets with the prices from the slice named all, which must contain
-// each of these assets.
-func pricesOf(all, assets []row) []row {
+// pricesOf returns a copy of assets with the prices from priceRows, which must contain each of
+// these assets.
+func pricesOf(priceRows, assets []row) []row {
 	rows, at := slices.Clone(assets), 0
 	for i := range rows {
-		at = seek(all, at, rows[i].id)
-		rows[i].price = all[at].price
+		at = seek(priceRows, at, rows[i].id)
+		rows[i].price = priceRows[at].price
 	}
 	return rows
 }
@@ -168,13 +168,13 @@ func (im *Import) flush() error {
 	return nil
 }
 
-// Close returns the ledger after the import. past are the past blocks that the next snapshot
+// Close returns the ledger after the import. pastBlocks are the past blocks that the next snapshot
 // extends.
-func (im *Import) Close(ctx context.Context, past []artifacts.View) (*Ledger, error) {
+func (im *Import) Close(ctx context.Context, pastBlocks []artifacts.View) (*Ledger, error) {
 	if err := im.take(ctx, im.T.Add(artifacts.Step)); err != nil {
 		return nil, err
 	}
-	im.root.Charted, im.root.Returns, im.root.Past = &im.charted, im.returns.close(), past
+	im.root.Charted, im.root.Returns, im.root.Past = &im.charted, im.returns.close(), pastBlocks
 	if err := im.flush(); err != nil {
 		return nil, err
 	}
@@ -192,25 +192,25 @@ func (p *priceSet) rows(ctx context.Context, r artifacts.ObjectReader) (rows []r
 	return rows, nil
 }
 
-// mergeRows merges the slices had and rows, which are both in ascending order of id. If an asset is
-// in both, the price in had remains, unless replace is set. changed reports whether the result
-// differs from had.
-func mergeRows(had, rows []row, replace bool) (all []row, changed bool) {
-	all = make([]row, 0, len(had)+len(rows))
-	for _, r := range rows {
-		for len(had) > 0 && had[0].id < r.id {
-			all, had = append(all, had[0]), had[1:]
+// mergeRows merges oldRows and newRows, which are both in ascending order of id. If an asset is in
+// both, the price in oldRows remains, unless replace is set. changed reports whether the result
+// differs from oldRows.
+func mergeRows(oldRows, newRows []row, replace bool) (all []row, changed bool) {
+	all = make([]row, 0, len(oldRows)+len(newRows))
+	for _, r := range newRows {
+		for len(oldRows) > 0 && oldRows[0].id < r.id {
+			all, oldRows = append(all, oldRows[0]), oldRows[1:]
 		}
-		if len(had) > 0 && had[0].id == r.id {
+		if len(oldRows) > 0 && oldRows[0].id == r.id {
 			if !replace {
-				r = had[0]
+				r = oldRows[0]
 			}
-			changed = changed || r.price != had[0].price
-			had = had[1:]
+			changed = changed || r.price != oldRows[0].price
+			oldRows = oldRows[1:]
 		} else {
 			changed = true
 		}
 		all = append(all, r)
 	}
-	return append(all, had...), changed
+	return append(all, oldRows...), changed
 }

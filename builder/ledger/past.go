@@ -51,9 +51,9 @@ func (s *stretch) offer(quote int32, price market.U128, age uint16) {
 	}
 }
 
-// ageAt returns the number of steps from the time kept to t. The time kept must be at most a year
+// ageAt returns the number of steps from snapshotTime to t. snapshotTime must be at most a year
 // before t.
-func ageAt(t, kept time.Time) uint16 { return uint16(t.Sub(kept) / artifacts.Step) }
+func ageAt(t, snapshotTime time.Time) uint16 { return uint16(t.Sub(snapshotTime) / artifacts.Step) }
 
 // bases determines, for each window, the earliest kept price of every quote and its age. Both are
 // zero if the quote's own price is the only one.
@@ -110,10 +110,10 @@ func (l *Ledger) bases(ctx context.Context, f *market.Feed, t time.Time,
 	return bases, ages, nil
 }
 
-// search offers the prices kept in a zone to the stretches that start in that zone. The parameter
-// here lists these stretches, oldest first.
-func (l *Ledger) search(ctx context.Context, t time.Time, zone int, here []*stretch, rows []row) error {
-	for _, s := range here {
+// search offers the prices kept in a zone to the given stretches, which are those that start in
+// that zone, oldest first.
+func (l *Ledger) search(ctx context.Context, t time.Time, zone int, stretches []*stretch, rows []row) error {
+	for _, s := range stretches {
 		age := ageAt(t, s.first.Time)
 		err := l.eachPrice(ctx, s.first, rows, func(i int, price market.U128) { s.offer(rows[i].quote, price, age) })
 		if err != nil {
@@ -121,7 +121,7 @@ func (l *Ledger) search(ctx context.Context, t time.Time, zone int, here []*stre
 		}
 	}
 	for _, segment := range l.root.Returns[zone].Segments {
-		if len(here) == 0 || !segment.Newest.After(here[0].first.Time) {
+		if len(stretches) == 0 || !segment.Newest.After(stretches[0].first.Time) {
 			continue
 		}
 		b, err := artifacts.ReadObject(ctx, l.reader, segment.Ref)
@@ -129,14 +129,14 @@ func (l *Ledger) search(ctx context.Context, t time.Time, zone int, here []*stre
 			return err
 		}
 		err = readReturns(b, rows, func(at time.Time) func(int, market.U128) {
-			// here[:n] are the stretches that contain the batch.
-			n := sort.Search(len(here), func(i int) bool { return !here[i].first.Time.Before(at) })
+			// Each of stretches[:n] contains the batch.
+			n := sort.Search(len(stretches), func(i int) bool { return !stretches[i].first.Time.Before(at) })
 			if zoneOf(t, at) != zone {
 				n = 0
 			}
 			age := ageAt(t, at)
 			return func(i int, price market.U128) {
-				for _, s := range here[:n] {
+				for _, s := range stretches[:n] {
 					s.offer(rows[i].quote, price, age)
 				}
 			}
@@ -171,12 +171,11 @@ func (h *priceSet) read(ctx context.Context, from artifacts.ObjectReader, f func
 }
 
 // Days returns, in ascending order, the UTC days for which the ledger keeps prices. It includes
-// only days that start no earlier than the parameter from and end no later than the parameter
-// before.
-func (l *Ledger) Days(from, before time.Time) (days []time.Time) {
+// only days that lie entirely between begin and end.
+func (l *Ledger) Days(begin, end time.Time) (days []time.Time) {
 	for i := range l.root.Prices {
 		day := l.root.Prices[i].Time.Truncate(24 * time.Hour)
-		if !day.Before(from) && day.Before(before.Truncate(24*time.Hour)) && !slices.Contains(days, day) {
+		if !day.Before(begin) && day.Before(end.Truncate(24*time.Hour)) && !slices.Contains(days, day) {
 			days = append(days, day)
 		}
 	}

@@ -22,7 +22,7 @@ import (
 //	parts   number of objects with its prices, and for each of them
 //	        its digest (32 bytes) and its stored length
 //
-// Numbers are varints as in Protocol Buffers. The field time is signed (zigzag).
+// Numbers are varints as in Protocol Buffers. Only the time is signed (zigzag).
 type priceList []priceSet
 
 // priceSet names the objects with the prices of one snapshot.

@@ -23,7 +23,7 @@ const (
 	dailyAge  = 366 * day      // inclusive
 )
 
-// zoneOf returns the zone at T of a snapshot at time t.
+// zoneOf returns the zone to which a snapshot taken at t belongs as of T.
 func zoneOf(T, t time.Time) int {
 	switch age := T.Sub(t); {
 	case age < recentAge:

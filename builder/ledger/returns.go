@@ -24,14 +24,14 @@ const batchRows = 1 << 16
 // zoneAge is the maximum age of the returns in each step.
 var zoneAge = [zones]time.Duration{recentAge, hourlyAge, dailyAge}
 
-// readReturns calls the function batch for each batch of rows in a segment, oldest first. The
-// result of batch is another function. For each row in that batch whose asset is in sorted,
-// readReturns calls this other function with the asset's index in sorted and the row's price.
-func readReturns(b []byte, sorted []row, batch func(t time.Time) func(i int, price market.U128)) error {
+// readReturns calls startBatch for each batch of rows in a segment, oldest first. startBatch
+// returns another function. For each row in that batch whose asset is in wantedRows, readReturns
+// calls this other function with the asset's index in wantedRows and the row's price.
+func readReturns(b []byte, wantedRows []row, startBatch func(t time.Time) func(i int, price market.U128)) error {
 	r := reader{b: b}
 	for len(r.b) > 0 {
 		t := r.step()
-		r.rows(sorted, batch(t))
+		r.rows(wantedRows, startBatch(t))
 	}
 	if r.bad {
 		return fmt.Errorf("%w: segment of returns ends too early, or is out of order", artifacts.ErrCorrupt)
@@ -148,14 +148,14 @@ func (w *returnsWriter) close() (logs [zones]returnLog) {
 	return logs
 }
 
-// missing returns the rows whose asset is not in the slice other. Both slices are in ascending
-// order of id.
-func missing(rows, other []row) (not []row) {
+// missing returns the rows whose asset is not in otherRows. Both slices are in ascending order of
+// id.
+func missing(rows, otherRows []row) (absent []row) {
 	at := 0
 	for _, r := range rows {
-		if at = seek(other, at, r.id); at == len(other) || other[at].id != r.id {
-			not = append(not, r)
+		if at = seek(otherRows, at, r.id); at == len(otherRows) || otherRows[at].id != r.id {
+			absent = append(absent, r)
 		}
 	}
-	return not
+	return absent
 }

@@ -161,11 +161,11 @@ func (r *reader) each(f func(id uint64, price market.U128)) {
 	r.b = b[at:]
 }
 
-// rows calls f for each row whose asset is in sorted, with the asset's index in sorted.
-func (r *reader) rows(sorted []row, f func(i int, price market.U128)) {
+// rows calls f for each row whose asset is in wantedRows, with the asset's index in wantedRows.
+func (r *reader) rows(wantedRows []row, f func(i int, price market.U128)) {
 	i := 0
 	r.each(func(id uint64, price market.U128) {
-		if i = seek(sorted, i, id); i < len(sorted) && sorted[i].id == id {
+		if i = seek(wantedRows, i, id); i < len(wantedRows) && wantedRows[i].id == id {
 			f(i, price)
 		}
 	})

@@ -89,10 +89,10 @@ func IsNumber(s []byte) bool {
 	return err != errNotDecimal
 }
 
-// roundDigits returns the first n digits as an integer; n is the parameter keep. It pads them with
-// zeros, or rounds half to even based on the remaining digits. The first digit is not 0.
-func roundDigits(integer, fraction []byte, keep int) U128 {
-	if keep < 0 {
+// roundDigits returns the first n digits as an integer. It pads them with zeros, or rounds half to
+// even based on the remaining digits. The first digit is not 0.
+func roundDigits(integer, fraction []byte, n int) U128 {
+	if n < 0 {
 		return U128{}
 	}
 	digits := len(integer) + len(fraction)
@@ -104,7 +104,7 @@ func roundDigits(integer, fraction []byte, keep int) U128 {
 	}
 	var u U128
 	low, scale := uint64(0), uint64(1)
-	for i := range keep {
+	for i := range n {
 		if scale == 1e18 {
 			u = u.mulAdd(scale, low)
 			low, scale = 0, 1
@@ -115,13 +115,13 @@ func roundDigits(integer, fraction []byte, keep int) U128 {
 		}
 	}
 	u = u.mulAdd(scale, low)
-	if keep >= digits {
+	if n >= digits {
 		return u
 	}
-	up := at(keep) > '5'
-	if at(keep) == '5' {
+	up := at(n) > '5'
+	if at(n) == '5' {
 		up = u.Lo&1 == 1
-		for i := keep + 1; i < digits && !up; i++ {
+		for i := n + 1; i < digits && !up; i++ {
 			up = at(i) != '0'
 		}
 	}

@@ -126,7 +126,7 @@ func (im *Import) Add(ctx context.Context, s Snapshot) (accepted []Figures, err 
 		}
 		return nil, nil
 	}
-	has, err := im.has(ctx, s.Time)
+	has, err := im.holdingAt(ctx, s.Time)
 	if err != nil {
 		return nil, err
 	}
@@ -266,9 +266,9 @@ type holding struct {
 	rows [len(artifacts.PastIntervals)][]row
 }
 
-// has returns what the blocks contain for time t. The methods of the result must be called with ids
-// in ascending order.
-func (im *Import) has(ctx context.Context, t time.Time) (h holding, err error) {
+// holdingAt returns what the blocks contain for time t. The methods of the result must be called
+// with ids in ascending order.
+func (im *Import) holdingAt(ctx context.Context, t time.Time) (h holding, err error) {
 	for i := range im.chains {
 		if !im.chains[i].kept([]time.Time{t}) {
 			continue // such a block is not in the store

@@ -83,31 +83,31 @@ type Builder struct {
 // elements of assets for which fill returns true.
 type fill func(id uint64) (replace bool)
 
-// Views makes and puts the blocks at T, and returns their views. own is the snapshot at T. Views
-// also adds snapshots that root keeps and that are newer than the blocks, with their prices only.
-// So a store that had no blocks gets them.
-func (b *Builder) Views(ctx context.Context, own Snapshot, root *ledger.Root) ([]artifacts.View, error) {
+// Views makes and puts the blocks at T, and returns their views. newSnapshot is the snapshot at T.
+// Views also adds snapshots that root keeps and that are newer than the blocks, with their prices
+// only. So a store that had no blocks gets them.
+func (b *Builder) Views(ctx context.Context, newSnapshot Snapshot, root *ledger.Root) ([]artifacts.View, error) {
 	if b.Time.IsZero() {
-		b.Open(own.Time)
+		b.Open(newSnapshot.Time)
 	}
 	kept := root.Chain(&artifacts.HistoryWindow{Step: artifacts.Step})
 	newer := kept[upTo(kept, func(t time.Time) bool { return t.After(b.last) }):]
-	if err := b.remember(ctx, root, newer, own); err != nil {
+	if err := b.remember(ctx, root, newer, newSnapshot); err != nil {
 		return nil, err
 	}
 	// Even if the snapshot itself has no prices, it may end an hour or a day.
-	if err := b.complete(ctx, own.Time); err != nil {
+	if err := b.complete(ctx, newSnapshot.Time); err != nil {
 		return nil, err
 	}
 	return b.views()
 }
 
-// remember adds the snapshots at these times: own with all its figures, and the remaining ones with
-// the prices that the ledger has. It omits prices that the ledger has lost.
-func (b *Builder) remember(ctx context.Context, root *ledger.Root, times []time.Time, own Snapshot) error {
+// remember adds the snapshots at these times: newSnapshot with all its figures, and the remaining
+// ones with the prices that the ledger has. It omits prices that the ledger has lost.
+func (b *Builder) remember(ctx context.Context, root *ledger.Root, times []time.Time, newSnapshot Snapshot) error {
 	for _, t := range times {
-		s := own
-		if !t.Equal(own.Time) {
+		s := newSnapshot
+		if !t.Equal(newSnapshot.Time) {
 			points, err := root.Points(ctx, b.Reader, t)
 			if artifacts.IsDamage(err) {
 				continue
@@ -368,8 +368,8 @@ func (b *block) find(t time.Time) (at int, ok bool) {
 	})
 }
 
-// add inserts a column in time order. If the block already has a column for its interval, add
-// follows fill.
+// add inserts a column in time order. If the block already has a column for its interval, fill
+// decides what add changes in that column.
 func (b *block) add(of column, fill fill) {
 	at, had := b.find(of.time)
 	if had && fill == nil {
@@ -421,12 +421,11 @@ func (b *block) set(r *row, at int, t time.Time, c cell, fill fill) {
 	}
 }
 
-// interval returns a column for a coarser block (the parameter to). The column covers the time from
-// begin to end, which is one of the coarser block's intervals and is over. Its candles are made
-// from all of b's snapshots in that time. If the coarser block already has a column for the
-// interval, the moments come from the snapshot of that column, and otherwise from the first
-// snapshot.
-func (b *block) interval(begin, end time.Time, to *block) (of column) {
+// interval returns a column for coarser, a block with longer intervals. The column covers the time
+// from begin to end, which is one of these intervals and is over. Its candles are made from all of
+// b's snapshots in that time. If coarser already has a column for the interval, the moments come
+// from the snapshot of that column, and otherwise from the first snapshot.
+func (b *block) interval(begin, end time.Time, coarser *block) (of column) {
 	from := upTo(b.times, func(t time.Time) bool { return !t.Before(begin) })
 	past := upTo(b.times, func(t time.Time) bool { return !t.Before(end) })
 	if from == past {
@@ -434,8 +433,8 @@ func (b *block) interval(begin, end time.Time, to *block) (of column) {
 	}
 	of.time = b.times[from]
 	moment := from
-	if at, had := to.find(begin); had {
-		of.time = to.times[at]
+	if at, had := coarser.find(begin); had {
+		of.time = coarser.times[at]
 		moment = slices.IndexFunc(b.times, of.time.Equal)
 	}
 	of.cells = make([]cell, 0, len(b.rows))

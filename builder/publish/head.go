@@ -83,18 +83,18 @@ func ReadPointer(ctx context.Context, r artifacts.ObjectReader) (*artifacts.Poin
 	return p, version, err
 }
 
-// Withdraw sets the withdrawn times of the manifest next from the given ones. It keeps only times
-// that are later than the oldest snapshot to which a rollback of next can go. It omits times that
-// next itself publishes.
-func Withdraw(next *artifacts.Manifest, withdrawn []time.Time, through time.Time) {
-	oldest := next.Oldest()
-	next.Withdrawn = slices.DeleteFunc(slices.Clone(withdrawn), func(t time.Time) bool {
-		return !t.After(oldest) || t.Equal(next.Time) || Retains(next, t)
+// Withdraw sets the withdrawn times of the manifest m from the given ones. It keeps only times that
+// are later than the oldest snapshot to which a rollback of m can go. It omits times that m itself
+// publishes.
+func Withdraw(m *artifacts.Manifest, withdrawn []time.Time, through time.Time) {
+	oldest := m.Oldest()
+	m.Withdrawn = slices.DeleteFunc(slices.Clone(withdrawn), func(t time.Time) bool {
+		return !t.After(oldest) || t.Equal(m.Time) || Retains(m, t)
 	})
-	slices.SortFunc(next.Withdrawn, time.Time.Compare)
-	next.Withdrawn = slices.CompactFunc(next.Withdrawn, time.Time.Equal)
-	if next.WithdrawnThrough = (time.Time{}); through.After(oldest) {
-		next.WithdrawnThrough = through
+	slices.SortFunc(m.Withdrawn, time.Time.Compare)
+	m.Withdrawn = slices.CompactFunc(m.Withdrawn, time.Time.Equal)
+	if m.WithdrawnThrough = (time.Time{}); through.After(oldest) {
+		m.WithdrawnThrough = through
 	}
 }
 

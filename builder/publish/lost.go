@@ -21,28 +21,28 @@ type Seen struct {
 }
 
 // CheckPointer checks that p is the newest pointer that the store s has had. p is nil if there is
-// no pointer. CheckPointer compares p with seen and with the store's other objects
+// no pointer. CheckPointer compares p with lastSeen and with the store's other objects
 // (builder/README.md, "Whether a store has gone back"). It returns ErrLost if the store had a
 // pointer and has none now, or had a newer one. It returns artifacts.ErrCorrupt if p has a sequence
 // that no builder can have reached. A first build that was killed does not count: it leaves an
 // identity, objects, and manifests without a predecessor (INTERFACE.md, "Before the first
 // snapshot"). If s is not a Store, CheckPointer reads only its cells.
-func CheckPointer(ctx context.Context, s artifacts.ObjectReader, p *artifacts.Pointer, seen Seen) error {
+func CheckPointer(ctx context.Context, s artifacts.ObjectReader, p *artifacts.Pointer, lastSeen Seen) error {
 	if p == nil {
 		why, err := published(ctx, s)
 		switch {
 		case err != nil:
 			return err
-		case why == "" && seen.Sequence > 0:
-			why = fmt.Sprintf("its sequence was %d", seen.Sequence)
+		case why == "" && lastSeen.Sequence > 0:
+			why = fmt.Sprintf("its sequence was %d", lastSeen.Sequence)
 		case why == "":
 			return nil
 		}
 		return fmt.Errorf("pointer %q: %w: the store holds none, but %s; put it back with builder restore --from a"+
 			" backup, or --from an edge's cache folder", artifacts.CurrentKey, ErrLost, why)
 	}
-	if seen.Store != p.Store {
-		seen.Sequence = 0 // seen is about another store
+	if lastSeen.Store != p.Store {
+		lastSeen.Sequence = 0 // This state belongs to another store.
 	}
 	b, _, err := s.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
 	var c *artifacts.Change
@@ -58,12 +58,12 @@ func CheckPointer(ctx context.Context, s artifacts.ObjectReader, p *artifacts.Po
 				" a jump; builder restore puts a backup's pointer in its place", artifacts.ErrCorrupt, p.Sequence,
 				c.Sequence)
 		}
-		seen.Sequence = max(seen.Sequence, c.Sequence)
+		lastSeen.Sequence = max(lastSeen.Sequence, c.Sequence)
 	}
-	if p.Sequence < seen.Sequence {
+	if p.Sequence < lastSeen.Sequence {
 		return fmt.Errorf("pointer %q: %w: its sequence moved back from %d or more to %d; builder restore puts it right,"+
-			" with --above N: the highest sequence in /status of the edges", artifacts.CurrentKey, ErrLost, seen.Sequence,
-			p.Sequence)
+			" with --above N: the highest sequence in /status of the edges", artifacts.CurrentKey, ErrLost,
+			lastSeen.Sequence, p.Sequence)
 	}
 	return nil
 }

@@ -16,16 +16,16 @@ type Objects struct {
 	head  *Head
 
 	mu sync.Mutex
-	// The map there has an entry for each object and manifest that the store holds. The value is
-	// true if this Objects put the object, and false if the listing showed it with the right size.
-	there   map[artifacts.Digest]bool
+	// wasPut has an entry for each object and manifest that the store holds. The value is true if
+	// this Objects put the object, and false if the listing showed it with the right size.
+	wasPut  map[artifacts.Digest]bool
 	written int
 	bytes   int64
 }
 
 // Objects lists the store's objects and manifests, and returns a writer. The writer skips objects
-// that are reachable from the head and that the store holds. The parameter named lists the objects
-// of the head's ledger. The writer writes an object again if the store lacks it or holds it with
+// that are reachable from the head and that the store holds. ledgerRefs must list the objects of
+// the head's ledger. The writer writes an object again if the store lacks it or holds it with
 // another size. Missing returns the lost objects that were not put again. A listing does not reveal
 // damaged bytes; verify finds those.
 //
@@ -36,13 +36,13 @@ type Objects struct {
 //
 // The listing costs one call per thousand objects. It grows with the number of retained snapshots,
 // not with the length of the history; README.md, "Costs", has figures.
-func (h *Head) Objects(ctx context.Context, s artifacts.Store, named []artifacts.Ref) (*Objects, error) {
-	o := &Objects{store: s, head: h, there: map[artifacts.Digest]bool{}}
+func (h *Head) Objects(ctx context.Context, s artifacts.Store, ledgerRefs []artifacts.Ref) (*Objects, error) {
+	o := &Objects{store: s, head: h, wasPut: map[artifacts.Digest]bool{}}
 	if h.Manifest == nil {
 		return o, nil
 	}
 	size := map[artifacts.Digest]int64{}
-	for _, ref := range append(Reached(h.Manifest), named...) {
+	for _, ref := range append(Reached(h.Manifest), ledgerRefs...) {
 		size[ref.Digest] = ref.Size
 	}
 	for _, r := range h.retained() {
@@ -52,7 +52,7 @@ func (h *Head) Objects(ctx context.Context, s artifacts.Store, named []artifacts
 		err := s.List(ctx, prefix, func(info artifacts.Info) error {
 			d := info.Key.Digest()
 			if want, ok := size[d]; info.Key.Immutable() && ok && want == info.Size {
-				o.there[d] = false
+				o.wasPut[d] = false
 			}
 			return nil
 		})
@@ -80,18 +80,18 @@ func (h *Head) retained() []artifacts.Retained {
 }
 
 // Missing returns the keys of objects that m or its ledger names, that the store did not hold, and
-// that have not been put. The parameter named lists the objects of the ledger. builder repair puts
-// lost objects back.
-func (o *Objects) Missing(m *artifacts.Manifest, named []artifacts.Ref) (keys []artifacts.Key) {
+// that have not been put. ledgerRefs must list the objects of the ledger. builder repair puts lost
+// objects back.
+func (o *Objects) Missing(m *artifacts.Manifest, ledgerRefs []artifacts.Ref) (keys []artifacts.Key) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, ref := range append(Reached(m), named...) {
-		if _, ok := o.there[ref.Digest]; !ok {
+	for _, ref := range append(Reached(m), ledgerRefs...) {
+		if _, ok := o.wasPut[ref.Digest]; !ok {
 			keys = append(keys, artifacts.ObjectKey(ref.Digest))
 		}
 	}
 	for _, r := range m.Retained {
-		if _, ok := o.there[r.Manifest.Digest]; !ok {
+		if _, ok := o.wasPut[r.Manifest.Digest]; !ok {
 			keys = append(keys, artifacts.ManifestKey(r.Manifest.Digest))
 		}
 	}
@@ -103,7 +103,7 @@ func (o *Objects) Missing(m *artifacts.Manifest, named []artifacts.Ref) (keys []
 func (o *Objects) Has(ref artifacts.Ref) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	_, ok := o.there[ref.Digest]
+	_, ok := o.wasPut[ref.Digest]
 	return ok
 }
 
@@ -122,8 +122,8 @@ func (o *Objects) Put(ctx context.Context, data []byte) (artifacts.Ref, error) {
 			int64(artifacts.MaxObjectSize))
 	}
 	o.mu.Lock()
-	put, there := o.there[ref.Digest]
-	o.there[ref.Digest] = true
+	put, there := o.wasPut[ref.Digest]
+	o.wasPut[ref.Digest] = true
 	o.mu.Unlock()
 	if put || there {
 		return ref, nil

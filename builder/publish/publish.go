@@ -64,12 +64,12 @@ const (
 // Publish replaces the head with m as the published snapshot. o must have put, or found in the
 // store, every object that readers of m need. Publish returns the durable pointer, a *LostError if
 // another publisher was faster, or another error if, as far as Publish can tell, the snapshot was
-// not published. It calls step at the beginning of each step.
+// not published. It calls onStep at the beginning of each step.
 //
 // If a swap gets no response, Publish reads the pointer back; the nonce shows who wrote it. If the
 // pointer is still the head's, Publish repeats the same swap. This is harmless: if the first swap
 // takes effect late, the second one finds its own nonce.
-func (h *Head) Publish(ctx context.Context, o *Objects, m *artifacts.Manifest, at Timing, step func(name string),
+func (h *Head) Publish(ctx context.Context, o *Objects, m *artifacts.Manifest, at Timing, onStep func(name string),
 ) (*artifacts.Pointer, error) {
 	body := m.Encode()
 	if len(body) > artifacts.MaxManifestSize {
@@ -77,11 +77,11 @@ func (h *Head) Publish(ctx context.Context, o *Objects, m *artifacts.Manifest, a
 	}
 	// Make objects durable before the manifest that names them. Each step is durable before the
 	// next one begins.
-	step(StepSync)
+	onStep(StepSync)
 	if err := o.store.Sync(ctx); err != nil {
 		return nil, fmt.Errorf("sync objects: %w", err)
 	}
-	step(StepManifest)
+	onStep(StepManifest)
 	ref := artifacts.RefOf(body)
 	if err := o.put(ctx, artifacts.ManifestKey(ref.Digest), body); err != nil {
 		return nil, err
@@ -89,8 +89,8 @@ func (h *Head) Publish(ctx context.Context, o *Objects, m *artifacts.Manifest, a
 	if err := o.store.Sync(ctx); err != nil {
 		return nil, fmt.Errorf("sync manifest: %w", err)
 	}
-	step(StepSwap)
-	return h.point(ctx, o.store, ref, m.Time, at, step)
+	onStep(StepSwap)
+	return h.point(ctx, o.store, ref, m.Time, at, onStep)
 }
 
 // Point is the last step of Publish. It moves the pointer from the head to the manifest ref for
@@ -101,7 +101,7 @@ func (h *Head) Point(ctx context.Context, s artifacts.Store, ref artifacts.Ref, 
 }
 
 func (h *Head) point(ctx context.Context, s artifacts.Store, ref artifacts.Ref, t time.Time, at Timing,
-	step func(name string),
+	onStep func(name string),
 ) (*artifacts.Pointer, error) {
 	id, err := h.identity(ctx, s)
 	if err != nil {
@@ -131,7 +131,7 @@ func (h *Head) point(ctx context.Context, s artifacts.Store, ref artifacts.Ref, 
 		return p, err
 	}
 	if next != nil {
-		step(StepLog)
+		onStep(StepLog)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 		defer cancel()
 		h.LogError = next.Write(ctx, s)

@@ -57,21 +57,21 @@ func platformsOf(f *market.Feed, r *market.Result) *platforms {
 	return p
 }
 
-// tail appends the tail of an asset's row. It reuses the memory of the slice sorted.
-func (p *platforms) tail(dst []byte, a *market.Asset, sorted []market.Platform) ([]byte, []market.Platform) {
-	sorted = append(sorted[:0], a.Platforms...)
-	for i := range sorted {
-		sorted[i].ID = p.ids[sorted[i].ID]
+// tail appends the tail of an asset's row. It reuses the memory of scratch.
+func (p *platforms) tail(dst []byte, a *market.Asset, scratch []market.Platform) ([]byte, []market.Platform) {
+	scratch = append(scratch[:0], a.Platforms...)
+	for i := range scratch {
+		scratch[i].ID = p.ids[scratch[i].ID]
 	}
-	if len(sorted) > 1 { // most assets have at most one platform
-		slices.SortFunc(sorted, func(a, b market.Platform) int { return cmp.Compare(a.ID, b.ID) })
+	if len(scratch) > 1 { // most assets have at most one platform
+		slices.SortFunc(scratch, func(a, b market.Platform) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	dst = append(dst, `,"platforms":{`...)
-	for i, of := range sorted {
+	for i, of := range scratch {
 		dst = artifacts.AppendString(append(dst, ","[:min(i, 1)]...), of.ID)
 		dst = appendKeyString(dst, ":", of.Address)
 	}
-	return append(dst, "}}"...), sorted
+	return append(dst, "}}"...), scratch
 }
 
 // coinRowsPerShard is the number of rows per shard for rows of about a hundred bytes.

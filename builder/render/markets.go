@@ -119,15 +119,15 @@ func (t *Table) addGroups(f *market.Feed, r *market.Result) {
 
 // groupsOf holds the groups of each asset, in slug order.
 type groupsOf struct {
-	texts  [][]byte // slugs as JSON
-	starts []int32  // by asset, indexes into the field of; the last element is the end
-	of     []int32  // indexes into the field texts, asset after asset
+	slugs       [][]byte // slugs as JSON
+	starts      []int32  // by asset, indexes into slugIndexes; the last element is the end
+	slugIndexes []int32  // indexes into slugs, asset after asset
 }
 
 func newGroupsOf(assets int, groups []*market.Group, isListed func(asset int) bool) groupsOf {
 	groups = slices.Clone(groups)
 	slices.SortFunc(groups, func(a, b *market.Group) int { return cmp.Compare(a.Slug, b.Slug) })
-	g := groupsOf{texts: make([][]byte, len(groups)), starts: make([]int32, assets+1)}
+	g := groupsOf{slugs: make([][]byte, len(groups)), starts: make([]int32, assets+1)}
 	each := func(do func(i int32, asset int)) {
 		for i, group := range groups {
 			for _, a := range group.Members {
@@ -142,21 +142,21 @@ func newGroupsOf(assets int, groups []*market.Group, isListed func(asset int) bo
 		g.starts[a+1] += g.starts[a]
 	}
 	next := slices.Clone(g.starts)
-	g.of = make([]int32, g.starts[assets])
+	g.slugIndexes = make([]int32, g.starts[assets])
 	each(func(i int32, asset int) {
-		g.of[next[asset]] = i
+		g.slugIndexes[next[asset]] = i
 		next[asset]++
 	})
 	for i := range groups {
-		g.texts[i] = artifacts.AppendString(nil, groups[i].Slug)
+		g.slugs[i] = artifacts.AppendString(nil, groups[i].Slug)
 	}
 	return g
 }
 
 // append appends the slugs of an asset's groups, separated by commas.
 func (g *groupsOf) append(dst []byte, asset int) []byte {
-	for i, group := range g.of[g.starts[asset]:g.starts[asset+1]] {
-		dst = append(append(dst, ","[:min(i, 1)]...), g.texts[group]...)
+	for i, group := range g.slugIndexes[g.starts[asset]:g.starts[asset+1]] {
+		dst = append(append(dst, ","[:min(i, 1)]...), g.slugs[group]...)
 	}
 	return dst
 }

@@ -32,8 +32,8 @@ type Table struct {
 	TailsByID bool
 	// Members lists views that contain only some of the rows.
 	Members []Members
-	// RowsPerShard replaces the constant RowsPerShard if it is not 0. It must divide the number of
-	// rows in an object.
+	// RowsPerShard replaces the package's constant of the same name if it is not 0. It must divide
+	// the number of rows in an object.
 	RowsPerShard int
 
 	added arena
@@ -525,34 +525,33 @@ func (c *cutter) fence(i int) artifacts.Fence {
 	return artifacts.Fence{Key: string(c.s.key(c.s.runAt(i)))}
 }
 
-// shard puts the rows at positions [from, to) in the order into the parameter in, and reuses its
-// memory.
-func (c *cutter) shard(in *artifacts.ShardRows, from, to int) {
+// shard puts the rows at positions [from, to) of the order into dst, and reuses its memory.
+func (c *cutter) shard(dst *artifacts.ShardRows, from, to int) {
 	order, runStart := c.s.order, c.s.runStart
 	run := c.s.runAt(from)
-	in.FirstRun, in.Before = run, from-int(runStart[run])
-	in.RunLens, in.Keys, in.Rows, in.Tails = in.RunLens[:0], in.Keys[:0], in.Rows[:0], in.Tails[:0]
-	if in.Ords == nil && c.columns != nil {
-		in.Ords = make([][]uint32, len(c.columns))
+	dst.FirstRun, dst.Before = run, from-int(runStart[run])
+	dst.RunLens, dst.Keys, dst.Rows, dst.Tails = dst.RunLens[:0], dst.Keys[:0], dst.Rows[:0], dst.Tails[:0]
+	if dst.Ords == nil && c.columns != nil {
+		dst.Ords = make([][]uint32, len(c.columns))
 	}
 	for k, col := range c.columns {
-		in.Ords[k] = in.Ords[k][:0]
+		dst.Ords[k] = dst.Ords[k][:0]
 		for _, row := range order[from:to] {
-			in.Ords[k] = append(in.Ords[k], col.runOf[row])
+			dst.Ords[k] = append(dst.Ords[k], col.runOf[row])
 		}
 	}
 	for _, row := range order[from:to] {
-		in.Rows = append(in.Rows, c.t.Rows[row])
+		dst.Rows = append(dst.Rows, c.t.Rows[row])
 		if c.tails != nil {
-			in.Tails = append(in.Tails, c.tails[row])
+			dst.Tails = append(dst.Tails, c.tails[row])
 		}
 	}
 	for i := from; i < to; run++ {
 		end := min(int(runStart[run+1]), to)
 		if key := c.s.key(run); key != nil {
-			in.Keys = append(in.Keys, key)
+			dst.Keys = append(dst.Keys, key)
 		}
-		in.RunLens, i = append(in.RunLens, end-i), end
+		dst.RunLens, i = append(dst.RunLens, end-i), end
 	}
-	in.After = int(runStart[run]) - to
+	dst.After = int(runStart[run]) - to
 }

@@ -45,7 +45,7 @@ type httpFeed struct {
 	insecure      bool     // allow http to other machines
 	authorization string
 	client        *http.Client
-	cache         string               // a folder, or "" if last is the cache
+	cache         string               // a folder, or "" to keep the last files in memory only
 	last          map[string]*httpFile // by name
 }
 

@@ -291,9 +291,9 @@ func (r *row) decimal(o *object, field int, decimals, intDigits int) (u market.U
 	return u, err == nil
 }
 
-// count reads an integer between least and maxInteger. ok is false if it is absent or bad. A number
+// count reads an integer from minimum to maxInteger. ok is false if it is absent or bad. A number
 // with a decimal point or an exponent is not an integer, whatever its value is.
-func (r *row) count(o *object, field int, least uint64) (n uint64, ok bool) {
+func (r *row) count(o *object, field int, minimum uint64) (n uint64, ok bool) {
 	raw := o.values[field]
 	if raw == nil {
 		return 0, false
@@ -301,15 +301,15 @@ func (r *row) count(o *object, field int, least uint64) (n uint64, ok bool) {
 	digits := bytes.TrimPrefix(raw, []byte("-"))
 	for _, c := range digits {
 		if c < '0' || '9' < c {
-			r.fail(o, field, "want an integer from %d to %d", least, uint64(maxInteger))
+			r.fail(o, field, "want an integer from %d to %d", minimum, uint64(maxInteger))
 			return 0, false
 		}
 		if n = n*10 + uint64(c-'0'); n > maxInteger {
 			break
 		}
 	}
-	if negative := len(digits) < len(raw) && n > 0; negative || n < least || n > maxInteger {
-		r.fail(o, field, "want an integer from %d to %d", least, uint64(maxInteger))
+	if negative := len(digits) < len(raw) && n > 0; negative || n < minimum || n > maxInteger {
+		r.fail(o, field, "want an integer from %d to %d", minimum, uint64(maxInteger))
 		return 0, false
 	}
 	return n, true

@@ -59,8 +59,8 @@ type named struct {
 
 // claim is the last step of accepting a row whose other fields are valid. If the row's key, id and
 // slug are all free, the row claims them. Otherwise it claims none of them, and claim returns an
-// error. at is the row's index in its collection.
-func (r *reader) claim(c *claims, i identity, at int) (n named, err error) {
+// error. index is the row's index in its collection.
+func (r *reader) claim(c *claims, i identity, index int) (n named, err error) {
 	if r.row.err != nil {
 		return n, r.row.err
 	}
@@ -84,7 +84,7 @@ func (r *reader) claim(c *claims, i identity, at int) (n named, err error) {
 	n.key = string(i.key)
 	n.name = string(i.name)
 	n.slug = stringLike(i.slug, n.key)
-	c.keys[n.key] = int32(at)
+	c.keys[n.key] = int32(index)
 	if uniqueSlug {
 		c.slugs[stringLike(c.folded, n.slug)] = n.key
 	}
@@ -96,8 +96,8 @@ func (r *reader) claim(c *claims, i identity, at int) (n named, err error) {
 
 var errKeySeen = errors.New("seen before in this file")
 
-// stringLike returns text as a string. To save memory, it returns other if text equals other, which
-// is often the case.
+// stringLike returns text as a string. To save memory, it returns the given string if that equals
+// text, which is often the case.
 func stringLike(text []byte, other string) string {
 	if string(text) == other {
 		return other

@@ -133,15 +133,15 @@ const (
 	rereadGap = time.Second // pause before the feed is read again, so that its writer can finish
 )
 
-// Use calls read with the files of src for the moment t. If Files or read returns ErrReplaced
-// because the feed was replaced in the meantime, Use requests the files again and calls read again,
-// up to three times in total.
-func Use(ctx context.Context, src Source, t time.Time, read func(Files) error) error {
+// Use calls fn with the files of src for the moment t. If Files or fn returns ErrReplaced because
+// the feed was replaced in the meantime, Use requests the files again and calls fn again, up to
+// three times in total.
+func Use(ctx context.Context, src Source, t time.Time, fn func(Files) error) error {
 	replaced := false
 	for n := 1; ; n++ {
 		files, err := src.Files(ctx, t)
 		if err == nil {
-			err = read(files)
+			err = fn(files)
 		}
 		// Once a feed has changed, a file may be missing only because its writer has not finished.
 		replaced = replaced || errors.Is(err, ErrReplaced)
@@ -172,11 +172,11 @@ func Schemes(others map[string]Opener) string {
 }
 
 // Open opens the source that spec names: feed:PATH, feed+s3://…, feed+https://…, csv:PATH, or a
-// source with another scheme. The map others has the openers of other schemes, whose names are
+// source with another scheme. openers has the openers of such schemes, by the name of the scheme
 // without the colon ("sim").
-func Open(ctx context.Context, spec string, others map[string]Opener) (Source, error) {
+func Open(ctx context.Context, spec string, openers map[string]Opener) (Source, error) {
 	scheme, rest, found := strings.Cut(spec, ":")
-	open := others[scheme]
+	open := openers[scheme]
 	switch {
 	case !found:
 	case scheme == "feed":
@@ -192,7 +192,7 @@ func Open(ctx context.Context, spec string, others map[string]Opener) (Source, e
 		if found {
 			spec = scheme + ":" // the rest may contain a password
 		}
-		return nil, fmt.Errorf("source %q: %swant one of %s", spec, meant(spec), Schemes(others))
+		return nil, fmt.Errorf("source %q: %swant one of %s", spec, meant(spec), Schemes(openers))
 	}
 	src, err := open(ctx, rest)
 	if err != nil {

@@ -160,15 +160,15 @@ type Next struct {
 	files map[tlog.Tile][]byte
 }
 
-// grow adds leaves to the log in r, which has n leaves. If the parameter before is not nil, grow
-// checks that it is the root of the existing leaves. Otherwise the caller must check the new root,
-// which proves the same.
-func grow(ctx context.Context, r artifacts.ObjectReader, origin string, n int64, before *tlog.Hash, leaves ...string,
+// grow adds leaves to the log in r, which has n leaves. If oldRoot is not nil, it must be the root
+// of the existing leaves, and grow checks this. Otherwise the caller must check the new root, which
+// is an equivalent check.
+func grow(ctx context.Context, r artifacts.ObjectReader, origin string, n int64, oldRoot *tlog.Hash, leaves ...string,
 ) (*Next, error) {
 	t := newTiles(ctx, r, n)
 	next := &Next{Checkpoint{Origin: origin}, map[tlog.Tile][]byte{}}
-	if before != nil && n > 0 {
-		if root, err := tlog.TreeHash(n, t); err != nil || root != *before {
+	if oldRoot != nil && n > 0 {
+		if root, err := tlog.TreeHash(n, t); err != nil || root != *oldRoot {
 			return nil, fmt.Errorf("log of %d leaves: %w", n, mismatch(err))
 		}
 	}

@@ -133,7 +133,7 @@ func Check(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Pointer, 
 }
 
 // CopyTo copies the log to a store that has either nothing or only the first part of it. It writes
-// note, the checkpoint, last.
+// the checkpoint, which is in note, last.
 func (v *View) CopyTo(ctx context.Context, to artifacts.Store, note []byte) error {
 	there := map[artifacts.Key]bool{}
 	err := to.List(ctx, artifacts.TilePrefix, func(info artifacts.Info) error {

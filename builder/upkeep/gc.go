@@ -106,16 +106,16 @@ type collector struct {
 	GCConfig
 	before    time.Time // only older objects may be removed
 	report    GCReport
-	keep      map[artifacts.Digest]bool                // objects to keep
-	manifests map[artifacts.Digest]*artifacts.Manifest // manifests whose objects are in the map keep
+	marked    map[artifacts.Digest]bool                // objects to keep
+	manifests map[artifacts.Digest]*artifacts.Manifest // manifests whose objects are marked
 	version   artifacts.Version                        // the pointer version that was marked last
 	log       *artifacts.LogHead                       // the log that this pointer names
-	lists     map[artifacts.Digest]bool                // file lists whose chunks are in the map keep
+	lists     map[artifacts.Digest]bool                // file lists whose chunks are marked
 	filesErr  error                                    // why a file list cannot be read, in which case all files stay
 }
 
 func newCollector(ctx context.Context, cfg GCConfig) (*collector, error) {
-	c := &collector{GCConfig: cfg, report: GCReport{DryRun: cfg.DryRun}, keep: map[artifacts.Digest]bool{},
+	c := &collector{GCConfig: cfg, report: GCReport{DryRun: cfg.DryRun}, marked: map[artifacts.Digest]bool{},
 		manifests: map[artifacts.Digest]*artifacts.Manifest{}, lists: map[artifacts.Digest]bool{}}
 	var now time.Time
 	var err error
@@ -142,7 +142,7 @@ func (c *collector) unmarked(key artifacts.Key) bool {
 	if key.Kind() == artifacts.FileKind && c.filesErr != nil {
 		return false
 	}
-	return key.Immutable() && !c.keep[key.Digest()]
+	return key.Immutable() && !c.marked[key.Digest()]
 }
 
 // markYoung marks the objects that are reachable from manifests younger than the grace period.
@@ -186,9 +186,9 @@ func (c *collector) markPublished(ctx context.Context) error {
 	return nil
 }
 
-// mark marks the objects of a manifest. If retained is set, it also marks the objects of the
+// mark marks the objects of a manifest. If withRetained is set, it also marks the objects of the
 // snapshots that the manifest retains. It returns the manifest.
-func (c *collector) mark(ctx context.Context, ref artifacts.Ref, retained bool) (*artifacts.Manifest, error) {
+func (c *collector) mark(ctx context.Context, ref artifacts.Ref, withRetained bool) (*artifacts.Manifest, error) {
 	m := c.manifests[ref.Digest]
 	if m == nil {
 		var err error
@@ -196,7 +196,7 @@ func (c *collector) mark(ctx context.Context, ref artifacts.Ref, retained bool) 
 			return nil, err
 		}
 		refs, err := needs(ctx, c.Store, m)
-		keep := func(ref artifacts.Ref) { c.keep[ref.Digest] = true }
+		keep := func(ref artifacts.Ref) { c.marked[ref.Digest] = true }
 		for _, ref := range refs {
 			keep(ref)
 		}
@@ -213,7 +213,7 @@ func (c *collector) mark(ctx context.Context, ref artifacts.Ref, retained bool) 
 		m.Views = nil // saves memory, since gc may read a thousand manifests
 		c.manifests[ref.Digest] = m
 	}
-	if retained {
+	if withRetained {
 		for _, r := range m.Retained {
 			if _, err := c.mark(ctx, r.Manifest, false); err != nil {
 				return nil, err

@@ -152,8 +152,8 @@ type small[T any] struct {
 	damage  error
 }
 
-// The method there returns the value, or nil if the object is missing or damaged.
-func (s *small[T]) there() *T {
+// get returns the value, or nil if the object is missing or damaged.
+func (s *small[T]) get() *T {
 	if s.version == "" || s.damage != nil {
 		return nil
 	}
@@ -271,11 +271,11 @@ func (r *restore) note(format string, args ...any) {
 	r.report.Notes = append(r.report.Notes, fmt.Sprintf(format, args...))
 }
 
-// keySet returns the key set that will come into force, or nil if there is none. The result put
-// reports whether the set must be put. The store's own set keeps its number if no newer set takes
-// access away. An edge that has seen a later set then refuses it.
-func (r *restore) keySet(ctx context.Context) (set *artifacts.KeySet, put bool, err error) {
-	own, backup := r.present.keys.there(), r.backup.keys.there()
+// keySet returns the key set that will come into force, or nil if there is none. mustPut reports
+// whether the set must be put. The store's own set keeps its number if no newer set takes access
+// away. An edge that has seen a later set then refuses it.
+func (r *restore) keySet(ctx context.Context) (set *artifacts.KeySet, mustPut bool, err error) {
+	own, backup := r.present.keys.get(), r.backup.keys.get()
 	copies, err := r.copiedKeys(ctx)
 	if err != nil {
 		return nil, false, err
@@ -427,13 +427,13 @@ func (r *restore) log(ctx context.Context) error {
 // memory is what a restored snapshot must know about publications since its backup.
 type memory struct {
 	ids *ledger.IDs
-	// These times must not be published again: the times in the field withdrawn, and all times up to
-	// the time in the field through, inclusive.
+	// The times in withdrawn, and all times up to and including through, must not be published
+	// again.
 	withdrawn []time.Time
 	through   time.Time
-	// took reports whether the snapshot at time t has been withdrawn since the backup. known is
-	// false if this cannot be determined.
-	took func(t time.Time) (withdrawn, known bool)
+	// wasWithdrawn reports whether the snapshot at time t has been withdrawn since the backup.
+	// known is false if this cannot be determined.
+	wasWithdrawn func(t time.Time) (withdrawn, known bool)
 }
 
 // remember determines what was published since the backup. It consults the newest snapshot, if that
@@ -468,7 +468,7 @@ func (r *restore) remember(ctx context.Context, backup *artifacts.Manifest) (*me
 	if trusted {
 		mem.withdrawn, mem.through = append(mem.withdrawn, present.Time), latest(mem.through, present.Time)
 	}
-	mem.took = func(time.Time) (withdrawn, known bool) { return false, false }
+	mem.wasWithdrawn = func(time.Time) (withdrawn, known bool) { return false, false }
 	r.note("what was published since the backup cannot be told, since %s: every time up to %s counts as withdrawn,"+
 		" and new ids begin far above those of the backup", why, publish.Stamp(mem.through))
 	return mem, ids.Skip(r.Now())
@@ -493,7 +493,7 @@ func (r *restore) rememberNewest(ctx context.Context, mem *memory, newest *artif
 		mem.withdrawn = append(mem.withdrawn, ret.Time)
 	}
 	mem.through = latest(m.Time, append(m.Withdrawn, m.WithdrawnThrough)...)
-	mem.took = func(t time.Time) (bool, bool) {
+	mem.wasWithdrawn = func(t time.Time) (bool, bool) {
 		if t.Equal(m.Time) || publish.Retains(m, t) {
 			return false, true
 		}
@@ -522,7 +522,7 @@ func (r *restore) manifest(ctx context.Context) (*artifacts.Manifest, artifacts.
 	}
 	all := append([]artifacts.Retained{{Time: p.Time, Manifest: p.Manifest}}, newest.Retained...)
 	all = slices.DeleteFunc(all, func(ret artifacts.Retained) bool {
-		withdrawn, known := mem.took(ret.Time)
+		withdrawn, known := mem.wasWithdrawn(ret.Time)
 		if withdrawn && known {
 			r.note("snapshot %s was withdrawn since the backup, and stays withdrawn", publish.Stamp(ret.Time))
 			mem.withdrawn = append(mem.withdrawn, ret.Time)
@@ -533,7 +533,7 @@ func (r *restore) manifest(ctx context.Context) (*artifacts.Manifest, artifacts.
 		return nil, ref, fmt.Errorf("every snapshot of %s was withdrawn since: restore another backup,"+
 			" or mend the store with builder repair", r.From.Name)
 	}
-	if _, known := mem.took(all[0].Time); !known {
+	if _, known := mem.wasWithdrawn(all[0].Time); !known {
 		r.note("whether a rollback withdrew snapshot %s since the backup cannot be told", publish.Stamp(all[0].Time))
 	}
 	target, err := artifacts.ReadManifest(ctx, r.Store, all[0].Manifest)

@@ -94,10 +94,10 @@ func Shrink(ctx context.Context, s artifacts.Store, retain time.Duration, now fu
 	return publishAgain(ctx, s, head, newest, -1, &target, root, now)
 }
 
-// publishAgain replaces the head with target and the ledger root. at is the index of target in
-// newest's retained snapshots, or -1 if target is newest itself.
-func publishAgain(ctx context.Context, s artifacts.Store, head *publish.Head, newest *artifacts.Manifest, at int,
-	target *artifacts.Manifest, root []byte, now func() time.Time,
+// publishAgain replaces the head with target and the ledger root. targetIndex is the index of
+// target in newest's retained snapshots, or -1 if target is newest itself.
+func publishAgain(ctx context.Context, s artifacts.Store, head *publish.Head, newest *artifacts.Manifest,
+	targetIndex int, target *artifacts.Manifest, root []byte, now func() time.Time,
 ) (*builder.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, builder.BuildDeadline)
 	defer cancel()
@@ -106,16 +106,16 @@ func publishAgain(ctx context.Context, s artifacts.Store, head *publish.Head, ne
 	if err != nil {
 		return nil, err
 	}
-	next.Retained = slices.Clone(newest.Retained[at+1:])
+	next.Retained = slices.Clone(newest.Retained[targetIndex+1:])
 	next.Retained = slices.DeleteFunc(next.Retained,
 		func(r artifacts.Retained) bool { return !slices.Contains(target.Retained, r) })
 	if next.Ledger, err = objects.Put(ctx, root); err != nil {
 		return nil, err
 	}
 	withdrawn := slices.Clone(newest.Withdrawn)
-	if at >= 0 {
+	if targetIndex >= 0 {
 		withdrawn = append(withdrawn, newest.Time)
-		for _, r := range newest.Retained[:at] {
+		for _, r := range newest.Retained[:targetIndex] {
 			withdrawn = append(withdrawn, r.Time)
 		}
 	}

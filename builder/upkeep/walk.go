@@ -42,12 +42,12 @@ func needs(ctx context.Context, r artifacts.ObjectReader, m *artifacts.Manifest)
 	return append(refs, named...), err
 }
 
-// listManifests lists the manifests in a store for which keep returns true. A nil keep selects all
-// manifests.
-func listManifests(ctx context.Context, s artifacts.Store, keep func(artifacts.Info) bool) ([]artifacts.Ref, error) {
+// listManifests lists the manifests in a store for which filter returns true. A nil filter selects
+// all manifests.
+func listManifests(ctx context.Context, s artifacts.Store, filter func(artifacts.Info) bool) ([]artifacts.Ref, error) {
 	var refs []artifacts.Ref
 	err := s.List(ctx, artifacts.ManifestPrefix, func(info artifacts.Info) error {
-		if info.Key.Kind() == artifacts.ManifestKind && (keep == nil || keep(info)) {
+		if info.Key.Kind() == artifacts.ManifestKind && (filter == nil || filter(info)) {
 			refs = append(refs, artifacts.Ref{Digest: info.Key.Digest(), Size: info.Size})
 		}
 		return nil

@@ -109,16 +109,16 @@ func (e *env) printJSON(v any) error {
 	return err
 }
 
-// show prints a report: as one line of JSON if asJSON is set, and otherwise by calling words. If
-// err is not nil, it prints nothing and returns err.
-func (e *env) show(report any, err error, asJSON bool, words func()) error {
+// show prints a report: as one line of JSON if asJSON is set, and otherwise by calling printText.
+// If err is not nil, it prints nothing and returns err.
+func (e *env) show(report any, err error, asJSON bool, printText func()) error {
 	switch {
 	case err != nil:
 		return err
 	case asJSON:
 		return e.printJSON(report)
 	}
-	words()
+	printText()
 	return nil
 }
 

@@ -12,10 +12,10 @@ import (
 	"example.com/marketdata/internal/durable"
 )
 
-// newFolder makes the folder dir, completely or not at all: the function write fills a hidden
-// folder next to dir, which newFolder then renames to dir. dir must be missing or empty. A command
-// that is killed in the meantime leaves the hidden folder, .NAME.partial-…, behind.
-func newFolder(dir string, write func(hidden string) error) (err error) {
+// newFolder makes the folder dir, completely or not at all: it lets fill write a hidden folder next
+// to dir, and then renames that folder to dir. dir must be missing or empty. A command that is
+// killed in the meantime leaves the hidden folder, .NAME.partial-…, behind.
+func newFolder(dir string, fill func(hidden string) error) (err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func newFolder(dir string, write func(hidden string) error) (err error) {
 			err = errors.Join(err, os.RemoveAll(hidden))
 		}
 	}()
-	if err := write(hidden); err != nil {
+	if err := fill(hidden); err != nil {
 		return err
 	}
 	if err := os.Chmod(hidden, 0o755); err != nil {

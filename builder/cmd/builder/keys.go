@@ -170,14 +170,14 @@ func (e *env) printKeys(made []keys.Created, asJSON bool) (err error) {
 func (e *env) logKeys(made ...keys.Created) {
 	for _, k := range made {
 		e.log.Info("created a key; it is not shown again, and edges know it within ten seconds", "id", k.ID,
-			"name", k.Name, "rate", k.Rate, "burst", k.Burst, "expires", or(k.Expires, "never"))
+			"name", k.Name, "rate", k.Rate, "burst", k.Burst, "expires", timeOr(k.Expires, "never"))
 	}
 }
 
-// or formats t. If t is nil, the result is the parameter none.
-func or(t *time.Time, none string) string {
+// timeOr formats t, or returns placeholder if t is nil.
+func timeOr(t *time.Time, placeholder string) string {
 	if t == nil {
-		return none
+		return placeholder
 	}
 	return t.Format(time.RFC3339)
 }
@@ -218,8 +218,8 @@ func (c *keysListCmd) Run(e *env) error {
 		if k.Revoked != nil || k.Expires != nil && !k.Expires.After(time.Now()) {
 			paint = e.paint.Yellow
 		}
-		t.row(paint, k.ID, comma(k.Rate), comma(k.Burst), k.Created.Format(time.RFC3339), or(k.Expires, "never"),
-			or(k.Revoked, "no"), map[bool]string{true: "yes", false: "no"}[k.Query], k.Name)
+		t.row(paint, k.ID, comma(k.Rate), comma(k.Burst), k.Created.Format(time.RFC3339), timeOr(k.Expires, "never"),
+			timeOr(k.Revoked, "no"), map[bool]string{true: "yes", false: "no"}[k.Query], k.Name)
 	}
 	return t.print(e.stdout)
 }
@@ -253,7 +253,8 @@ func (c *keysRevokeCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	e.print("key %s (%s) is revoked since %s; edges follow within ten seconds", k.ID, k.Name, or(k.Revoked, "never"))
+	e.print("key %s (%s) is revoked since %s; edges follow within ten seconds", k.ID, k.Name,
+		timeOr(k.Revoked, "never"))
 	return nil
 }
 

@@ -89,9 +89,9 @@ func (f *storeFlag) open(e *env, create bool) (artifacts.Store, error) {
 }
 
 // announce tells the user if there is nothing yet where the store should be, since the path may be
-// mistyped. It logs the parameter what or, if the command has just made the store's folder, a
-// message that says so.
-func (f *storeFlag) announce(e *env, store artifacts.Store, made bool, what string) {
+// mistyped. It logs message or, if the command has just created the store's folder, another message
+// that says so.
+func (f *storeFlag) announce(e *env, store artifacts.Store, created bool, message string) {
 	for _, key := range []artifacts.Key{artifacts.IdentityKey, artifacts.CurrentKey, artifacts.KeysKey} {
 		if _, _, err := store.Get(e.ctx, key, key.Limit()); !errors.Is(err, artifacts.ErrNotFound) {
 			return // the store is not new, or a later step reports what is wrong
@@ -100,10 +100,10 @@ func (f *storeFlag) announce(e *env, store artifacts.Store, made bool, what stri
 	if publish.CheckPointer(e.ctx, store, nil, publish.Seen{}) != nil {
 		return // a later step reports it
 	}
-	if made {
-		what = "this makes a new store: there was no such folder"
+	if created {
+		message = "this makes a new store: there was no such folder"
 	}
-	e.log.Info(what, "store", f.Store)
+	e.log.Info(message, "store", f.Store)
 }
 
 // openAny opens a store without checking whether it is new or has lost its contents.

@@ -8,7 +8,7 @@
 //	/exchanges, pages of 2,000        every half hour         exchanges
 //
 // Each list takes about two calls, including the empty page at its end. The plans count credits,
-// and larger answers cost more credits. The quota (free; paid, with the option quota) counts calls.
+// and larger answers cost more credits. The quota (free; paid, with the quota option) counts calls.
 //
 // # Fields
 //

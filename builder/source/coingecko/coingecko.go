@@ -176,10 +176,10 @@ type market struct {
 	members, details map[string]*provider.Answer
 }
 
-// marketsQuery returns a query for coins with prices. For all coins it sorts by id, so that no coin
+// pricesQuery returns a query for coins with prices. For all coins it sorts by id, so that no coin
 // moves from one page to another while the pages are read. It includes coins that represent others
 // (WBTC, stETH), which the provider omits by default.
-func marketsQuery(all bool) url.Values {
+func pricesQuery(all bool) url.Values {
 	q := url.Values{
 		"vs_currency": {"usd"}, "per_page": {strconv.Itoa(pageSize)}, "precision": {"full"},
 		"order": {"market_cap_desc"}, "include_rehypothecated": {"true"},
@@ -190,10 +190,10 @@ func marketsQuery(all bool) url.Values {
 	return q
 }
 
-// marketsQuery returns the query of the function marketsQuery, and adds the prices of the preceding
-// week to it if they are wanted.
+// marketsQuery returns the same query as pricesQuery, extended by the prices of the preceding week
+// if they are wanted.
 func (m *market) marketsQuery(all bool) url.Values {
-	q := marketsQuery(all)
+	q := pricesQuery(all)
 	if m.recalls {
 		q.Set("sparkline", "true")
 	}
@@ -211,7 +211,7 @@ var detailQuery = url.Values{
 
 var (
 	// reduceMembers keeps the fields of a category's coins that Write reads. reduceDetail keeps the
-	// fields of a coin's details that asset reads.
+	// fields of a coin's details that the row of an asset needs.
 	reduceMembers = provider.Keep("id")
 	reduceDetail  = provider.Keep("id", "links", "image")
 )
@@ -275,7 +275,7 @@ func (m *market) Collect(ctx context.Context, r provider.Round) error {
 		return err
 	}
 	m.members, err = r.Each(ctx, "categories", provider.IDs(m.categories), func(id string) provider.Part {
-		q := marketsQuery(false)
+		q := pricesQuery(false)
 		q.Del("precision")
 		q.Set("category", id)
 		return provider.Part{

@@ -104,13 +104,13 @@ func (m *market) writeAssets(f *provider.Feed) {
 	f.Assets.AddRows(provider.Missing(m.markets, m.coins), asset)
 }
 
-// asset returns the row of an asset. coin is a row of /coins/list or of /coins/markets. priced is
-// the row of /coins/markets, if there is one.
-func (m *market) asset(coin, priced provider.Fields) []provider.Field {
+// asset returns the row of an asset. coin is a row of /coins/list or of /coins/markets. marketRow
+// is the row of /coins/markets, if there is one.
+func (m *market) asset(coin, marketRow provider.Fields) []provider.Field {
 	detail := m.details[coin.Text("id")].Object()
 	links := detail.Object("links")
-	logo := provider.Raw("logo", priced.Get("image"))
-	if priced.Text("image") == "" {
+	logo := provider.Raw("logo", marketRow.Get("image"))
+	if marketRow.Text("image") == "" {
 		logo = provider.String("logo", detail.Object("image").Text("large"))
 	}
 	return []provider.Field{

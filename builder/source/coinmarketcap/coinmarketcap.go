@@ -111,9 +111,9 @@ type market struct {
 	infos, exchangeInfos map[string]provider.Fields
 }
 
-// list returns a part that comes in pages and has its rows in the member data of each answer. A call
-// costs one credit for every rowsPerCall rows. A call for the map costs nothing, but counts as one
-// credit.
+// list returns a part that comes in pages and has its rows in the member "data" of each answer. A
+// call costs one credit for every rowsPerCall rows. The provider charges nothing for a call to a
+// map endpoint, but our quota counts it as one credit.
 func list(name, path string, limit int, every time.Duration, more ...string) provider.Part {
 	q := url.Values{"limit": {strconv.Itoa(limit)}}
 	for i := 0; i < len(more); i += 2 {

@@ -27,7 +27,8 @@ func row(of provider.Fields, more ...provider.Field) []provider.Field {
 	}, more...)
 }
 
-// logo returns a field with the info's logo, or else with the URL of the logo of id under base.
+// logo returns a field with the info's logo, or else with the URL that begins with base and names
+// the id.
 func logo(info provider.Fields, base, id string) provider.Field {
 	if id == "" {
 		return provider.Raw("logo", nil)

@@ -111,7 +111,7 @@ type market struct {
 	contracts, details map[string]*provider.Answer
 }
 
-// reduceDetail keeps the fields of a coin's details that asset reads.
+// reduceDetail keeps the fields of a coin's details that the row of an asset needs.
 var reduceDetail = provider.Keep("id", "logo", "links", "whitepaper")
 
 // checkTexts is a Part.Check for an array in which more than half of the rows must be strings.

@@ -44,7 +44,8 @@ func (m *market) asset(coin provider.Fields) []provider.Field {
 	}
 }
 
-// logo returns a field with the URL of a row's logo under base.
+// logo returns a field with the URL of a row's logo. base is the part of the URL before the row's
+// id.
 func logo(base string, of provider.Fields) provider.Field {
 	id := of.Text("id")
 	if id == "" {
@@ -53,9 +54,9 @@ func logo(base string, of provider.Fields) provider.Field {
 	return provider.String("logo", base+provider.Escape(id)+"/logo.png")
 }
 
-// links returns the URLs of one kind from the member links of a coin or an exchange. This member is
-// either an object that maps kinds to URLs or to arrays of URLs, or an array of objects with the
-// members type and url.
+// links returns the URLs of one kind from the member "links" of a coin or an exchange. This member
+// is either an object that maps kinds to URLs or to arrays of URLs, or an array of objects with the
+// members "type" and "url".
 func links(of provider.Fields, kind string) (urls []string) {
 	add := func(url string) {
 		if url != "" && !slices.Contains(urls, url) {

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// maxUnused is how long the answer for a single item stays cached without being requested again.
+// maxUnused is how long the answer for an individual item stays cached without being requested
+// again.
 const maxUnused = 90 * 24 * time.Hour
 
 // cache keeps the last good answers and the failing parts in memory. If it has a folder, it also
@@ -53,15 +54,15 @@ func (c *cache) answer(p *Part) *Answer {
 	return a
 }
 
-// store caches the last good answer for a part. old is the answer that it replaces, which may be
-// nil.
-func (c *cache) store(p *Part, a, old *Answer) {
+// store caches the last good answer for a part. previous is the answer that it replaces, which may
+// be nil.
+func (c *cache) store(p *Part, a, previous *Answer) {
 	c.answers[p.Name] = a
 	if c.folder == nil {
 		return
 	}
 	sameBody := func(x, y Page) bool { return string(x.Body) == string(y.Body) }
-	if old != nil && slices.EqualFunc(old.Pages, a.Pages, sameBody) && c.folder.renew(p, a.Fetched) {
+	if previous != nil && slices.EqualFunc(previous.Pages, a.Pages, sameBody) && c.folder.renew(p, a.Fetched) {
 		return
 	}
 	if err := c.folder.save(p, a, true); err != nil {

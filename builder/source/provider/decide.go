@@ -13,8 +13,9 @@ import (
 // prices, the directory and the rest of the build.
 const optionalTime = 90 * time.Second
 
-// A failing list, or a failing kind of single items, is postponed until the next mark, and a
-// failing single item for an hour. After each further failure, the delay doubles, up to a limit.
+// A failing list, or a failing kind of individual item, is postponed until the next mark, and a
+// failing individual item for an hour. After each further failure, the delay doubles, up to a
+// limit.
 const (
 	putOffFirst, putOffMost = mark, 2 * time.Hour
 	failedFirst, failedMost = time.Hour, 7 * 24 * time.Hour
@@ -104,9 +105,8 @@ func (r *liveRound) known(p *Part) known {
 	return known{answer: r.cache.answer(p), failed: r.cache.failing[p.Name]}
 }
 
-// decide calls the function decide with the time and the quota that requests for all pages of the
-// part need.
-func (r *liveRound) decide(p *Part, k known) error {
+// decideNow calls decide with the time and the quota that requests for all pages of the part need.
+func (r *liveRound) decideNow(p *Part, k known) error {
 	state, err := r.budget.read()
 	calls := r.budget.size(p, k.answer, state)
 	k.left, k.needs = r.left, r.client.timeOf((calls+p.cost()-1)/p.cost())

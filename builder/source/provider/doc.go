@@ -39,25 +39,25 @@
 // not put off. Lists that take one call are requested before lists with many pages, which could use
 // up the time. A part that was never received is missing. Without a directory there is no feed.
 //
-// A single item ([Round.Each]) that fails is requested again an hour later, then less and less
+// An individual item ([Round.Each]) that fails is requested again an hour later, then less and less
 // often, but at least once a week, and the report names it. Several consecutive failures put off
 // the whole kind, as if it were a list.
 //
-// The quota (option quota) bounds the calls of a month. The client counts calls in the cache folder
-// before it makes them. Parts for which the quota does not suffice are requested less often,
+// The quota (the quota option) bounds the calls of a month. The client counts calls in the cache
+// folder before it makes them. Parts for which the quota does not suffice are requested less often,
 // depending on their [Value]. See [Cost].
 //
-// The last good answers are kept in memory, and in a folder if there is one (option cache), where
-// they outlive the process.
+// The last good answers are kept in memory, and in a folder if there is one (the cache option),
+// where they outlive the process.
 //
 // # Recordings
 //
 // A recording is a folder with the answers as the provider sent them, byte for byte. It contains
-// nothing that was sent to the provider (builder record; option replay):
+// nothing that was sent to the provider (builder record; the replay option):
 //
 //	recording.json                the list of files, with fetch times and digests
 //	tickers.json                  the answer for a part
-//	contracts/eth-ethereum.json   the answer for a single item
+//	contracts/eth-ethereum.json   the answer for an individual item
 //	coins_markets.1.json          the pages of a part that comes in pages
 //	coins_markets.2.json
 //

@@ -22,7 +22,7 @@ const maxNamed = 5
 
 // Each implements Round. After each failure of a part, it waits longer before requesting the part
 // again. After maxInARow consecutive failures it postpones the kind. If the provider demands a
-// pause, no more single items are requested in this round, not even of other kinds.
+// pause, no more individual items are requested in this round, not even of other kinds.
 func (r *liveRound) Each(ctx context.Context, kind string, ids []string,
 	part func(string) Part) (map[string]*Answer, error) {
 	parts := partsOf(kind, ids, part)

@@ -117,8 +117,8 @@ func Integer(name string, value json.RawMessage) Field {
 	return Raw(name, value)
 }
 
-// DataTime returns a field with a time in the format of RFC 3339. If the function Time cannot parse
-// the value, the field keeps the value unchanged.
+// DataTime returns a field with a time in the format of RFC 3339. If Time cannot parse the value,
+// the field keeps the value unchanged.
 func DataTime(name string, value json.RawMessage) Field {
 	for _, raw := range []json.RawMessage{value, json.RawMessage(Text(value))} {
 		if at := Time(raw); !at.IsZero() && !(len(raw) > 0 && raw[0] == '"') {
@@ -147,12 +147,12 @@ func Strings(name string, values []string) Field {
 // Struct returns a field with an object, which may be empty.
 func Struct(name string, members ...Field) Field { return Field{name, appendObject(nil, members)} }
 
-// Platforms returns the field with an asset's contracts. The function each must call add with every
+// Platforms returns the field with an asset's contracts. enumerate must call add with every
 // platform's name and the contract's address on that platform. If a name is repeated, the first
 // address counts. If there are no contracts, the field is omitted.
-func Platforms(each func(add func(name string, address json.RawMessage))) Field {
+func Platforms(enumerate func(add func(name string, address json.RawMessage))) Field {
 	var members []Field
-	each(func(name string, address json.RawMessage) {
+	enumerate(func(name string, address json.RawMessage) {
 		if name != "" && address != nil && !slices.ContainsFunc(members, func(f Field) bool { return f.name == name }) {
 			members = append(members, Raw(name, address))
 		}
@@ -170,9 +170,9 @@ func Named(of Fields, more ...Field) []Field {
 	return append([]Field{Key("key", id), Raw("name", of.Get("name")), Key("slug", id)}, more...)
 }
 
-// Quote returns a quote's row, or nil for a coin without a price. supplies are the names of the
+// Quote returns a quote's row, or nil for a coin without a price. supplyNames are the names of the
 // coin's members that contain the circulating, total and maximum supply.
-func Quote(coin Fields, price, marketCap, volume json.RawMessage, supplies [3]string) []Field {
+func Quote(coin Fields, price, marketCap, volume json.RawMessage, supplyNames [3]string) []Field {
 	if price == nil && coin.ID() != "" {
 		return nil
 	}
@@ -180,19 +180,19 @@ func Quote(coin Fields, price, marketCap, volume json.RawMessage, supplies [3]st
 		Key("key", coin.Get("id")), Raw("price", price), Raw("market_cap", marketCap), Raw("volume", volume),
 	}
 	for i, name := range market.SupplyNames {
-		row = append(row, Raw(name, coin.Get(supplies[i])))
+		row = append(row, Raw(name, coin.Get(supplyNames[i])))
 	}
 	return row
 }
 
-// AddRows calls the function row with the fields of each of the given rows. It adds the resulting
-// fields, if there are any, as a row. A row that is not an object is added unchanged, and the feed
-// reader sets it aside.
-func (t *Table) AddRows(rows []Row, row func(of Fields) []Field) {
+// AddRows calls convert with the fields of each of the given rows. It adds the resulting fields, if
+// there are any, as a row. A row that is not an object is added unchanged, and the feed reader sets
+// it aside.
+func (t *Table) AddRows(rows []Row, convert func(of Fields) []Field) {
 	for _, r := range rows {
 		if r.Fields == nil {
 			t.AddRaw(r.Raw)
-		} else if fields := row(r.Fields); fields != nil {
+		} else if fields := convert(r.Fields); fields != nil {
 			t.Add(fields...)
 		}
 	}

@@ -211,7 +211,7 @@ func (f Fields) Get(name string) json.RawMessage {
 	return nil
 }
 
-// ID returns the member id; see the function ID.
+// ID returns the contents of the member "id", as the package function ID does.
 func (f Fields) ID() string { return ID(f.Get("id")) }
 
 // ID returns the contents of a string, or an integer as written, and "" for anything else.

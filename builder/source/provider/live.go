@@ -37,13 +37,13 @@ type liveRound struct {
 	// see optionalTime.
 	calls int
 	left  time.Duration
-	// every has, by list name, how long the list's answer must be reused to stay within the quota.
-	// It is nil if there is no quota.
-	every map[string]time.Duration
-	// sizes maps the names of parts to the numbers of calls that they took. back is the number of
+	// reuseTimes has, by list name, how long the list's answer must be reused to stay within the
+	// quota. It is nil if there is no quota.
+	reuseTimes map[string]time.Duration
+	// sizes maps the names of parts to the numbers of calls that they took. unused is the number of
 	// calls that were counted but turned out not to be used.
-	sizes map[string]int
-	back  int
+	sizes  map[string]int
+	unused int
 }
 
 func (l *live) collect(ctx context.Context, ask func(Round) error) (*outcome, error) {
@@ -54,7 +54,7 @@ func (l *live) collect(ctx context.Context, ask func(Round) error) (*outcome, er
 		calls: l.budget.slow, left: optionalTime, sizes: map[string]int{},
 	}
 	var err error
-	if r.every, err = l.budget.intervals(ctx); err != nil {
+	if r.reuseTimes, err = l.budget.intervals(ctx); err != nil {
 		return nil, err
 	}
 	err = ask(r)
@@ -62,7 +62,7 @@ func (l *live) collect(ctx context.Context, ask func(Round) error) (*outcome, er
 	for _, u := range r.used {
 		r.cache.reduce(u.part, u.answer)
 	}
-	if err := r.budget.note(r.back, r.sizes); err != nil {
+	if err := r.budget.note(r.unused, r.sizes); err != nil {
 		r.log.Warn("provider: calls that were counted but not used stay counted", "err", err)
 	}
 	r.cache.commit(r.time)
@@ -94,7 +94,7 @@ func (r *liveRound) Lists(ctx context.Context, lists ...List) error {
 		}
 		*l.Into = a.Rows()
 		p := &r.parts[len(r.parts)-1]
-		l.times(a, func(t time.Time) {
+		l.eachTime(a, func(t time.Time) {
 			if t.After(p.Newest) && !t.After(r.time.Add(maxAhead)) {
 				p.Newest = t
 			}
@@ -148,10 +148,10 @@ func (r *liveRound) get(ctx context.Context, p *Part) (*Answer, source.PartState
 }
 
 func (r *liveRound) find(ctx context.Context, p *Part) (*Answer, source.PartState, error) {
-	p.Every = max(p.Every, r.every[p.Name])
+	p.Every = max(p.Every, r.reuseTimes[p.Name])
 	k := r.known(p)
 	cached := k.answer
-	err := r.decide(p, k)
+	err := r.decideNow(p, k)
 	if err == errKept {
 		return cached, source.PartKept, nil
 	}
@@ -217,7 +217,7 @@ func (r *liveRound) ask(ctx context.Context, p *Part, cached *Answer) (*Answer, 
 		}
 		a.Pages = append(a.Pages, page)
 	}
-	if p.Value != Details { // there may be thousands of single items
+	if p.Value != Details { // there may be thousands of individual items
 		r.sizes[p.Name] = calls
 	}
 	err := p.checkRows(a)
@@ -235,29 +235,30 @@ func (r *liveRound) takesMore(p *Part, cached *Answer, calls int) {
 	}
 }
 
-// askPage requests one page, with more added to the part's query. It returns the page and the
-// number of calls that the page took from the quota. old is the cached page, if there is one.
-func (r *liveRound) askPage(ctx context.Context, p *Part, more url.Values, old Page) (page Page, calls int, err error) {
+// askPage requests one page, with extraQuery added to the part's query. It returns the page and the
+// number of calls that the page took from the quota. cached is the cached page, if there is one.
+func (r *liveRound) askPage(ctx context.Context, p *Part, extraQuery url.Values, cached Page,
+) (page Page, calls int, err error) {
 	req := request{
-		path: p.Path, query: url.Values{}, headers: old.headers, call: call{p.cost(), p.Value, false},
+		path: p.Path, query: url.Values{}, headers: cached.headers, call: call{p.cost(), p.Value, false},
 		check: func(b []byte) (err error) {
 			page.rows, err = p.check(b)
 			return err
 		},
 	}
 	maps.Copy(req.query, p.Query)
-	maps.Copy(req.query, more)
+	maps.Copy(req.query, extraQuery)
 	body, headers, err := r.client.get(ctx, req)
 	if err != nil {
 		return page, 0, err
 	}
 	if body == nil {
-		return old, p.cost(), nil
+		return cached, p.cost(), nil
 	}
 	page.Body, page.headers, calls = body, headers, p.cost()
 	if p.RowsPerCall > 0 {
 		back := max(0, calls-max(1, (page.rows+p.RowsPerCall-1)/p.RowsPerCall))
-		r.back += back
+		r.unused += back
 		calls -= back
 	}
 	return page, calls, nil

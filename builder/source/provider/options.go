@@ -16,14 +16,14 @@ type Options struct {
 }
 
 // ParseOptions parses rest, the part of a source's name after the colon. It accepts the options
-// that all providers have, and those in the map more, whose keys are the names of options and whose
-// values are the forms of their values, such as N or DIR. If an option is invalid, the error lists
-// all options.
-func ParseOptions(scheme, rest string, more map[string]string) (*Options, error) {
+// that all providers have, and those in extra, whose keys are the names of options and whose values
+// are the forms of their values, such as N or DIR. If an option is invalid, the error lists all
+// options.
+func ParseOptions(scheme, rest string, extra map[string]string) (*Options, error) {
 	taken := map[string]string{
 		"base": "URL", "cache": "DIR", "plan": "NAME", "quota": "N|none", "rate": "N", "replay": "DIR", "slow": "N",
 	}
-	maps.Copy(taken, more)
+	maps.Copy(taken, extra)
 	query, found := strings.CutPrefix(rest, "?")
 	values, err := url.ParseQuery(query)
 	switch {
@@ -65,15 +65,15 @@ func (o *Options) Text(name, otherwise string) string {
 	return otherwise
 }
 
-// Number returns the value of an option, which must be a whole number from least to most. If the
-// option is not given, Number returns its second argument.
-func (o *Options) Number(name string, otherwise, least, most int) (int, error) {
+// Number returns the value of an option, which must be a whole number from minimum to maximum. If
+// the option is not given, Number returns its second argument.
+func (o *Options) Number(name string, otherwise, minimum, maximum int) (int, error) {
 	if !o.values.Has(name) {
 		return otherwise, nil
 	}
 	n, err := strconv.Atoi(o.values.Get(name))
-	if err != nil || n < least || n > most {
-		return 0, fmt.Errorf("%s=%.80s: want a whole number from %d to %d", name, o.values.Get(name), least, most)
+	if err != nil || n < minimum || n > maximum {
+		return 0, fmt.Errorf("%s=%.80s: want a whole number from %d to %d", name, o.values.Get(name), minimum, maximum)
 	}
 	return n, nil
 }

@@ -223,18 +223,18 @@ type Pager struct {
 	name     string // name of the query parameter
 	first    int    // the parameter's value for the first page or row
 	byOffset bool
-	least    int // a page with fewer rows is the last
+	minRows  int // a page with fewer rows is the last
 }
 
-// Numbered returns a Pager that requests pages by number, from 1, until one has fewer than least
-// rows. If least is 1, only an empty page ends the list; a short page does not. A higher value
+// Numbered returns a Pager that requests pages by number, from 1, until one has fewer than minRows
+// rows. If minRows is 1, only an empty page ends the list; a short page does not. A higher value
 // saves the call for the empty page.
-func Numbered(name string, least int) *Pager { return &Pager{name: name, first: 1, least: least} }
+func Numbered(name string, minRows int) *Pager { return &Pager{name: name, first: 1, minRows: minRows} }
 
 // Offset returns a Pager that requests the rows after those collected so far, until a page has
-// fewer than least rows. Rows are numbered from first.
-func Offset(name string, first, least int) *Pager {
-	return &Pager{name: name, first: first, byOffset: true, least: least}
+// fewer than minRows rows. Rows are numbered from first.
+func Offset(name string, first, minRows int) *Pager {
+	return &Pager{name: name, first: first, byOffset: true, minRows: minRows}
 }
 
 // more returns the query for an answer's next page, or nil if the answer is complete. For a nil
@@ -248,7 +248,7 @@ func (g *Pager) more(a *Answer) (url.Values, error) {
 		return nil, nil
 	case n == MaxPages:
 		return nil, fmt.Errorf("more pages than the maximum of %d", MaxPages)
-	case n > 0 && a.Pages[n-1].rows < g.least:
+	case n > 0 && a.Pages[n-1].rows < g.minRows:
 		return nil, nil
 	}
 	if g.byOffset {

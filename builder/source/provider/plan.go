@@ -25,9 +25,9 @@ const (
 	slack = 30 * time.Second
 )
 
-// slowest returns the longest interval between two requests for a list. Lists of little value are
-// requested at longer intervals, so that more of the quota is left for more valuable lists. Single
-// items have no longest interval.
+// slowest returns the maximum interval between two requests for a list. Lists of little value are
+// requested at longer intervals, so that more of the quota is left for more valuable lists. There
+// is no maximum for individual items.
 func slowest(v Value) time.Duration {
 	if v == Tickers {
 		return time.Hour
@@ -45,7 +45,7 @@ type Cost struct {
 	Measured bool `json:"measured"`
 	// EverySeconds is the part's own interval, and AskedSeconds the interval that the quota allows
 	// (0 means never). Wanted is the number of calls in a month at the part's own interval, and
-	// Month the number at the interval that the quota allows. The option slow may limit single
+	// Month the number at the interval that the quota allows. The slow option may limit individual
 	// items further.
 	EverySeconds int64 `json:"every_seconds"`
 	AskedSeconds int64 `json:"asked_seconds"`
@@ -54,7 +54,7 @@ type Cost struct {
 
 	value Value
 	most  int  // maximum number of calls for one page
-	kind  bool // a kind of single items
+	kind  bool // whether this entry stands for all parts of one kind of individual item
 }
 
 // Costs describes what a month of snapshots from a source costs.
@@ -160,7 +160,7 @@ func (q *quota) share(list []Cost, slow int) {
 	// Make the burst at least three times as large as the largest part, if the quota permits, since
 	// less valuable calls cannot use the whole burst.
 	q.burst = max(1, min(q.limit/2, max(q.limit/(quotaDays-1), 3*largest)))
-	left := int64(month / q.each())
+	left := int64(month / q.callInterval())
 	if needed := reserved; needed > left { // not even the slowest intervals fit
 		reserved = 0
 		for i := range leasts {
@@ -214,8 +214,8 @@ func (b *budget) intervals(ctx context.Context) (map[string]time.Duration, error
 	return every, err
 }
 
-// choosePlan returns the plan and the quota that the option plan names, both adjusted by the
-// options quota and rate. The plan's first quota is the default.
+// choosePlan returns the plan and the quota that the plan option names, both adjusted by the quota
+// and rate options. The plan's first quota is the default.
 func choosePlan(o *Options, plan Plan) (Plan, Quota, error) {
 	var quota Quota
 	var names []string

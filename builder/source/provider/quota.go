@@ -43,7 +43,8 @@ const quotaDays = 32
 const (
 	quotaFile = "quota.json"
 	quotaLock = "quota.lock"
-	// maxQuota bounds the size of quota.json, in bytes, and the option quota, in calls.
+	// maxQuota bounds the size of quota.json, in bytes, and the value of the quota option, in
+	// calls.
 	maxQuota = 1 << 30
 )
 
@@ -185,13 +186,13 @@ func (s *quotaState) used() (n int) {
 	return n
 }
 
-// The method each returns the interval at which one more call becomes available.
-func (q *quota) each() time.Duration {
+// callInterval returns the interval at which one more call becomes available.
+func (q *quota) callInterval() time.Duration {
 	return quotaDays * 24 * time.Hour / time.Duration(max(1, q.limit-q.burst))
 }
 
 // whole returns the time in which the whole burst becomes available.
-func (q *quota) whole() time.Duration { return q.each() * time.Duration(q.burst) }
+func (q *quota) whole() time.Duration { return q.callInterval() * time.Duration(q.burst) }
 
 // check returns an error if the quota does not allow calls now.
 func (q *quota) check(s *quotaState, now time.Time, calls int, value Value, again bool) error {
@@ -207,7 +208,7 @@ func (q *quota) check(s *quotaState, now time.Time, calls int, value Value, agai
 	if again {
 		tenths -= 2
 	}
-	wait := max(0, s.Full.Sub(now)) + q.each()*time.Duration(calls) - q.whole()*time.Duration(tenths)/10
+	wait := max(0, s.Full.Sub(now)) + q.callInterval()*time.Duration(calls) - q.whole()*time.Duration(tenths)/10
 	if wait > 0 {
 		refused.until = now.Add(wait)
 		return refused
@@ -222,7 +223,7 @@ func (q *quota) take(calls int, value Value, again bool) error {
 			return false, err
 		}
 		if q.limit > 0 {
-			s.Full = now.Add(max(0, s.Full.Sub(now)) + q.each()*time.Duration(calls))
+			s.Full = now.Add(max(0, s.Full.Sub(now)) + q.callInterval()*time.Duration(calls))
 		}
 		s.Calls[now.Format(time.DateOnly)] += calls
 		return true, nil
@@ -234,7 +235,7 @@ func (q *quota) note(back int, sizes map[string]int) error {
 	return q.update(func(s *quotaState, now time.Time) (bool, error) {
 		if back != 0 {
 			s.Calls[now.Format(time.DateOnly)] -= back
-			s.Full = s.Full.Add(-q.each() * time.Duration(back))
+			s.Full = s.Full.Add(-q.callInterval() * time.Duration(back))
 		}
 		changed := back != 0
 		for name, n := range sizes {

@@ -66,7 +66,7 @@ func (r *replayRound) Lists(ctx context.Context, lists ...List) error {
 		p.Fetched, p.Quotes = a.Fetched, l.Required
 		r.parts = append(r.parts, p)
 		*l.Into = a.Rows()
-		l.times(a, func(t time.Time) {
+		l.eachTime(a, func(t time.Time) {
 			if l.Required && t.After(r.newest) {
 				r.newest = t
 			}

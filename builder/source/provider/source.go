@@ -41,17 +41,17 @@ type Plan struct {
 	KeyEnv string
 	// PerMinute limits the calls in a minute, and Burst limits the calls made without a pause.
 	PerMinute, Burst int
-	// Slow limits the calls for single items in a round.
+	// Slow limits the calls for individual items in a round.
 	Slow int
 	// Quotas are the quotas of the provider's plans for such an account, cheapest first.
 	Quotas []Quota
 	// Calls estimates how many calls a part takes, for use until the part has been requested. A
-	// part without an entry is assumed to have one page. The entry KIND/* is for all single items
-	// of a kind together.
+	// part without an entry is assumed to have one page. The entry KIND/* is for all individual
+	// items of a kind together.
 	Calls map[string]int
 }
 
-// maxSlow is the maximum value of the option slow.
+// maxSlow is the maximum value of the slow option.
 const maxSlow = 10_000
 
 // NewSource returns the source that o and plan describe. Each call of market must return a new
@@ -189,8 +189,9 @@ type Env struct {
 	Log *slog.Logger
 	// Getenv returns the value of an environment variable, such as one that contains a key.
 	Getenv func(name string) string
-	// Cache is the parent folder of the cache folders of sources without the option cache. Each
-	// cache folder is named after its provider. If Cache is "", these sources have no cache folder.
+	// Cache is the parent of the cache folders of sources for which the cache option is not set.
+	// Each cache folder is named after its provider. If Cache is "", these sources have no cache
+	// folder.
 	Cache string
 	// Costs means that the source is opened only for Source.Costs, which needs no key.
 	Costs bool

@@ -85,11 +85,11 @@ func (m *moment) platforms(a *asset) map[string]string {
 }
 
 // address returns an address. It has the form of an EVM address, sometimes in upper case, unless
-// other is true.
-func address(h hash, other bool) string {
+// nonEVM is true.
+func address(h hash, nonEVM bool) string {
 	text := fmt.Sprintf("%016x%016x%08x", uint64(h.with(0)), uint64(h.with(1)), uint64(h.with(2))>>32)
 	switch {
-	case other:
+	case nonEVM:
 		return "Sim" + text[1:]
 	case h.with(3).percent(20):
 		return "0x" + strings.ToUpper(text)

@@ -205,11 +205,11 @@ const (
 	maxMembers = 60_000
 )
 
-// group returns the status and the members of group i. The largest group has about share members.
+// group returns the status and the members of group i. The largest group has about topSize members.
 // Of a hundred groups, five are disabled, four are deleted, and six are disabled from time to time
 // for hours. Five are empty. In a dirty market, three list a member twice, and three list a member
 // that does not exist.
-func (m *moment) group(h hash, i, share int) *groupRow {
+func (m *moment) group(h hash, i, topSize int) *groupRow {
 	row := &groupRow{Status: "active", Members: []string{}}
 	status := h.with(ofStatus)
 	switch kind := status.below(100); {
@@ -223,7 +223,7 @@ func (m *moment) group(h hash, i, share int) *groupRow {
 		return row
 	}
 	h = h.with(ofMembers)
-	n := min(maxMembers, m.assets, max(1, share/(i+1)+int(h.with(0).below(5))))
+	n := min(maxMembers, m.assets, max(1, topSize/(i+1)+int(h.with(0).below(5))))
 	at, step := int(h.with(1).below(uint64(m.assets))), int(h.with(2).below(uint64(m.assets)))
 	for gcd(step, m.assets) != 1 { // coprime, so that the steps reach all places
 		step++

@@ -145,7 +145,7 @@ var chainTails = [...]string{"", "", " Chain", " Network", " (Layer 2)", " & Son
 
 var dollars = [...]string{" USD", " Dollar", " Cash"}
 
-// pick returns one of words, all with the same probability.
+// pick returns one of the given words, all with the same probability.
 func (h hash) pick(words []string) string { return words[h.below(uint64(len(words)))] }
 
 // coin returns a name that consists of two syllables.

@@ -286,10 +286,10 @@ func (m *Market) database() string {
 	return fmt.Sprintf("sim-%d-%d%s", m.assets, m.number, m.onlyDirty("-dirty"))
 }
 
-// rows returns a file of at most n rows. The function row returns row i, or nil if the file does
-// not have it.
-func (m *moment) rows(ctx context.Context, n int, row func(i int) any) io.ReadCloser {
-	return &rowReader{ctx: ctx, n: n, row: row}
+// rows returns a file of at most n rows. makeRow returns row i, or nil if the file does not have
+// it.
+func (m *moment) rows(ctx context.Context, n int, makeRow func(i int) any) io.ReadCloser {
+	return &rowReader{ctx: ctx, n: n, row: makeRow}
 }
 
 // chunk is the minimum size, in bytes, of the rows that are generated at a time.
