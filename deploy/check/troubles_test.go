@@ -104,7 +104,7 @@ var troubles = []trouble{
 			"EdgeInterrupted":     "`last_error` in its `/status` says what went wrong.*the store is unavailable",
 			"EdgeKeysUnconfirmed": "the same as for EdgeInterrupted",
 			"EdgesAllOld":         "EdgeInterrupted: edges refuse or cannot fetch",
-			"EdgeSnapshotVeryOld": "The same causes as EdgeSnapshotOld", "EdgeSnapshotOld": "see EdgesAllOld",
+			"EdgeSnapshotVeryOld": "are the same as those of EdgeSnapshotOld", "EdgeSnapshotOld": "see EdgesAllOld",
 		},
 	},
 	{
@@ -175,7 +175,7 @@ var troubles = []trouble{
 		},
 		alerts: []string{"EdgeSwapsLate", "EdgeSwapsLateNow"},
 		pages: map[string]string{
-			"EdgeSwapsLate": "polls are late or fail", "EdgeSwapsLateNow": "The same causes as EdgeSwapsLate"},
+			"EdgeSwapsLate": "polls are late or fail", "EdgeSwapsLateNow": "are the same as those of EdgeSwapsLate"},
 	},
 	{
 		name: "history hangs in the store", minutes: 12,
