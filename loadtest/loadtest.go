@@ -60,9 +60,9 @@ type Options struct {
 	// TargetsFile and Targets are mutually exclusive. Without URLs, requests go to the host that the targets
 	// name.
 	TargetsFile string   `name:"targets" placeholder:"FILE" group:"Traffic:" help:"Send the requests of a file in vegeta's format instead, in turn."`
-	Targets     []string `name:"target" sep:"none" placeholder:"REQUEST" group:"Traffic:" help:"Send this request instead, such as 'GET /path'; give it again for more. An address is one more --url."`
+	Targets     []string `name:"target" sep:"none" placeholder:"REQUEST" group:"Traffic:" help:"Send this request instead, such as 'GET /path'; give it again for more. A full URL also counts as a --url."`
 	// DirectoryRows is 20,000 by default.
-	DirectoryRows int     `hidden:"" default:"20000" group:"Traffic:" help:"Read at most so many rows of each listing to ask for."`
+	DirectoryRows int     `hidden:"" default:"20000" group:"Traffic:" help:"Read at most this many rows of each listing, to choose requests from."`
 	Seed          uint64  `hidden:"" default:"1" group:"Traffic:" help:"Seed of traffic and arrivals."`
 	CheckShare    float64 `hidden:"" name:"check" default:"${check}" group:"Judgement:" help:"Check this share of the answers, 0 to 1."`
 	Label         string  `hidden:"" placeholder:"TEXT" group:"Results:" help:"Name the run in reports."`

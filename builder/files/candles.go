@@ -25,7 +25,7 @@ type candle struct {
 }
 
 // candles returns the candles of a day's hours, ordered by asset and time, followed by the candles
-// of the day itself. It omits damaged blocks, since a missing file must not stop a build.
+// of the day itself. It omits blocks that are damaged or missing, because they must not stop a build.
 func (w *Writer) candles(ctx context.Context, dayStart time.Time) (all []candle, _ error) {
 	for _, i := range []int{artifacts.Hours, artifacts.Days} {
 		about := &artifacts.PastIntervals[i]

@@ -94,9 +94,9 @@ type Provenance interface {
 // Remembered is implemented by Files that know the market's history. A new store begins with this
 // history.
 type Remembered interface {
-	// Past returns earlier states of the market, oldest first, or nil if none is known. These
-	// states have times, the assets' keys and whether each asset is active, and quotes without
-	// supplies. A market cap or volume of zero is unknown.
+	// Past returns earlier states of the market, oldest first, or nil if none is known. Each
+	// state has only its time, the assets with their keys and whether they are active, and quotes
+	// without supplies. A market cap or volume of zero is unknown.
 	Past(ctx context.Context) iter.Seq2[*market.Feed, error]
 }
 

@@ -140,7 +140,7 @@ func (b *bench) traffic(t *testing.T, n int) {
 	}
 }
 
-// found maps each spoiling to the kind of finding that it causes, without and with the oracle. "" means that
+// found maps each fault to the kind of finding that it causes, without and with the oracle. "" means that
 // it is not found.
 var found = map[string][2]check.Kind{
 	"zero-is-refused":      {check.Status, check.Status},
@@ -201,7 +201,7 @@ func TestFaultsAreFound(t *testing.T) {
 				(tc.cfg.Store != nil) != (rep.Compared > 100) || rep.Uncompared != 0 || rep.OracleError != "" {
 				t.Errorf("%+v", rep)
 			}
-			for name := range faultedge.Spoilings {
+			for name := range faultedge.Faults {
 				kinds, ok := found[name]
 				if !ok {
 					t.Errorf("nothing says how %s is found", name)

@@ -132,7 +132,8 @@ const (
 // coinLists are the parameters whose values are lists.
 var coinLists = []string{"ids", "names", "symbols", "vs_currencies", "contract_addresses", "price_change_percentage"}
 
-// coinPaths are the paths. A more specific path comes before a more general one that also matches.
+// coinPaths lists the paths under /api/v3/, with the parameters that each reads and the function that
+// answers it. A more specific path comes before a more general one that also matches.
 // The answer functions return nil if the coin is not known.
 var coinPaths = []struct {
 	path, reads, shape string

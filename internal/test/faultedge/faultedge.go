@@ -26,7 +26,7 @@ type Edge struct {
 	Key string
 
 	tb     testing.TB
-	spoil  atomic.Pointer[Spoiling] // nil if answers are not spoiled
+	spoil  atomic.Pointer[Fault] // nil if answers are not spoiled
 	base   *url.URL
 	client *http.Client
 }
@@ -53,18 +53,18 @@ func Start(tb testing.TB, store artifacts.Store) *Edge {
 	return e
 }
 
-// Break selects one of Spoilings by name. An empty name selects none.
+// Break selects one of Faults by name. An empty name selects none.
 func (e *Edge) Break(name string) {
 	e.tb.Helper()
-	spoil, ok := Spoilings[name]
+	spoil, ok := Faults[name]
 	if !ok && name != "" {
-		e.tb.Fatalf("there is no spoiling %q", name)
+		e.tb.Fatalf("there is no fault %q", name)
 	}
 	e.Spoil(spoil)
 }
 
-// Spoil sets the spoiling; nil means none.
-func (e *Edge) Spoil(spoil Spoiling) {
+// Spoil sets the fault; nil means none.
+func (e *Edge) Spoil(spoil Fault) {
 	e.spoil.Store(nil)
 	if spoil != nil {
 		e.spoil.Store(&spoil)
@@ -113,7 +113,7 @@ func (e *Edge) Ask(r *http.Request) *Answer {
 	return &Answer{resp.StatusCode, resp.Header, body}
 }
 
-// ServeHTTP answers as the edge does, or with the current spoiling. It does not support streams.
+// ServeHTTP answers as the edge does, or with the current fault. It does not support streams.
 func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Accept") == "text/event-stream" {
 		http.NotFound(w, r)
@@ -132,4 +132,4 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(a.Body)
 }
 
-var asIs Spoiling = (*Edge).Ask
+var asIs Fault = (*Edge).Ask

@@ -276,7 +276,7 @@ func (s *session) Request(i uint64, e *client.Endpoint) *engine.Request {
 	for s.source.edge.down() && s.source.ctx.Err() == nil {
 		pause(s.source.ctx, 10*time.Millisecond)
 	}
-	if life := s.source.edge.life.Load(); life != s.life { // answers of the killed edge no longer bind it
+	if life := s.source.edge.life.Load(); life != s.life { // answers of the killed edge do not bind the restarted one
 		s.life, s.latest, s.rollback = life, "", 0
 	}
 	s.began = time.Now()

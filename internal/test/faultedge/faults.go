@@ -15,11 +15,11 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Spoiling returns a wrong answer to a request. It may send requests to the edge, and may modify r.
-type Spoiling func(e *Edge, r *http.Request) *Answer
+// Fault returns a wrong answer to a request. It may send requests to the edge, and may modify r.
+type Fault func(e *Edge, r *http.Request) *Answer
 
-// Spoilings are ways in which answers can be wrong, by name.
-var Spoilings = map[string]Spoiling{
+// Faults are ways in which answers can be wrong, by name.
+var Faults = map[string]Fault{
 	// Parsing, matching, keys.
 	"zero-is-refused":   query(`\bsize=0`, "size=x"),
 	"size-is-clamped":   query(`\bsize=[1-9][0-9]{2,}`, "size=100"),
@@ -144,8 +144,8 @@ var Spoilings = map[string]Spoiling{
 	},
 }
 
-// query returns a spoiling that forwards a modified request to the edge.
-func query(old, with string) Spoiling {
+// query returns a fault that forwards a modified request to the edge.
+func query(old, with string) Fault {
 	pattern := regexp.MustCompile(old)
 	return func(e *Edge, r *http.Request) *Answer {
 		r.URL.RawQuery = pattern.ReplaceAllString(r.URL.RawQuery, with)
@@ -153,8 +153,8 @@ func query(old, with string) Spoiling {
 	}
 }
 
-// header returns a spoiling that changes the headers of each answer.
-func header(change func(r *http.Request, h http.Header)) Spoiling {
+// header returns a fault that changes the headers of each answer.
+func header(change func(r *http.Request, h http.Header)) Fault {
 	return func(e *Edge, r *http.Request) *Answer {
 		a := e.Ask(r)
 		change(r, a.Header)
@@ -162,9 +162,9 @@ func header(change func(r *http.Request, h http.Header)) Spoiling {
 	}
 }
 
-// body returns a spoiling that changes the body of each successful answer. It requests answers
+// body returns a fault that changes the body of each successful answer. It requests answers
 // without a content coding.
-func body(change func(r *http.Request, b string) string) Spoiling {
+func body(change func(r *http.Request, b string) string) Fault {
 	return func(e *Edge, r *http.Request) *Answer {
 		r.Header.Del("Accept-Encoding")
 		a := e.Ask(r)
@@ -175,9 +175,9 @@ func body(change func(r *http.Request, b string) string) Spoiling {
 	}
 }
 
-// replace returns a spoiling that replaces each match of a pattern with the result of replacement,
+// replace returns a fault that replaces each match of a pattern with the result of replacement,
 // which receives the match and its groups.
-func replace(pattern string, replacement func(match []string) string) Spoiling {
+func replace(pattern string, replacement func(match []string) string) Fault {
 	p := regexp.MustCompile(pattern)
 	return body(func(_ *http.Request, b string) string {
 		return p.ReplaceAllStringFunc(b, func(s string) string { return replacement(p.FindStringSubmatch(s)) })
@@ -199,8 +199,8 @@ func (i *item) UnmarshalJSON(b []byte) error {
 
 var itemList = regexp.MustCompile(`"items":(\[.*\]),"page"`)
 
-// reorder returns a spoiling that changes the order of the items on a page.
-func reorder(change func(q url.Values, items []item)) Spoiling {
+// reorder returns a fault that changes the order of the items on a page.
+func reorder(change func(q url.Values, items []item)) Fault {
 	return body(func(r *http.Request, b string) string {
 		at := itemList.FindStringSubmatchIndex(b)
 		if at == nil {
