@@ -156,7 +156,7 @@ func (c *checker) small(ctx context.Context, store string) error {
 		if errors.Is(err, ErrNotFound) {
 			continue
 		}
-		var of Numbered // A record of the first releases names no store.
+		var of Numbered // Records written by the first releases name no store.
 		if err == nil {
 			of, err = ParseNumbered(o.key, b)
 		}

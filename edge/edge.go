@@ -469,9 +469,9 @@ func (e *Edge) await(ctx context.Context, reason func() string) bool {
 	return true
 }
 
-// serveOn serves for DrainWait, so that load balancers notice that the edge is not ready. It returns early if
-// no request has arrived for that long, because then no load balancer uses the edge. It also returns early,
-// with the error, if a listener fails.
+// serveOn serves for DrainWait, so that load balancers notice that the edge is not ready. It returns as
+// soon as the last request was DrainWait ago, even if that request came before the call, because then no load
+// balancer uses the edge. If a listener fails, it returns the error immediately.
 func (e *Edge) serveOn(failed <-chan error) error {
 	timer, ticker := time.NewTimer(e.cfg.DrainWait), time.NewTicker(lookEvery)
 	defer timer.Stop()

@@ -159,7 +159,7 @@ func (q Request) Check() error {
 	return err
 }
 
-// entry draws a key for a request and returns it with its entry.
+// entry generates a key for a request, and returns the key and its entry.
 func (r *Registry) entry(req Request) (string, artifacts.KeyEntry, error) {
 	key, entry, err := r.draw()
 	if err != nil {

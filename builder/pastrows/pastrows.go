@@ -110,7 +110,7 @@ type Moment struct {
 }
 
 // errNames lists the kinds of files that can be read.
-var errNames = errors.New("want a file .csv, .ndjson, .jsonl or .parquet, or a folder of feeds")
+var errNames = errors.New("want a .csv, .ndjson, .jsonl or .parquet file, or a folder of feeds")
 
 // Read reads files and folders. It sets aside and reports rows that it cannot use. It returns an
 // error if it cannot read a file at all.

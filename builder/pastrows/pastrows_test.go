@@ -165,7 +165,7 @@ func TestUnreadable(t *testing.T) {
 		"utf16.csv":     {"k\x00e\x00y\x00,\x00", "save it as UTF-8"},
 		"columns.csv":   {"id,date,price\n", `no column "key": it has id, date, price`},
 		"a.parquet":     {"PAR1 or not", "parquet"},
-		"a.txt":         {"x", "want a file .csv"},
+		"a.txt":         {"x", "want a .csv"},
 		"long.ndjson":   {`{"key":"` + strings.Repeat("k", maxLine) + `"}`, "line 1 is longer"},
 		"utf16.ndjson":  {"{\x00", "save it as UTF-8"},
 		"semicolon.csv": {"key;time\n", `no column "price"`},

@@ -49,7 +49,7 @@ func (s *scanner) value() ([]byte, error) {
 // object receives the members of a JSON object that have known names.
 type object struct {
 	path   string   // prefix of names in messages, such as "market."
-	needed int      // the number of needed fields, which come first in names; see row
+	needed int      // the number of required fields, which come first in names; see row
 	names  []string // in the order in which rows usually have them
 	values [][]byte // raw JSON by name; nil if absent or null
 	// unknown are the members with other names, including those of nested objects. They are valid

@@ -191,8 +191,9 @@ func (r *Request) readHeaders(keyHeaders []string) {
 	}
 }
 
-// join appends a value to a list that may be sent in several lines, and returns the list. buf contains the
-// joined list. So each byte is copied once, except that the first line's bytes are copied twice.
+// join appends a value to a list that may be sent in several lines, and returns the list. It builds
+// the list in *buf, where later calls append to it, so the bytes of a line are not copied again for each
+// further line.
 func join(buf *[]byte, list, more []byte) []byte {
 	if list == nil {
 		return more

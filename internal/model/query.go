@@ -16,7 +16,7 @@ const (
 	maxOffset   = 100_000
 )
 
-// A listing describes what an endpoint with pages reads and allows.
+// A listing describes which parameters a paginated endpoint reads, and which values it allows.
 type listing struct {
 	sorts       []string
 	defaultSort string

@@ -125,8 +125,8 @@ func (r *reader) required(name string) string {
 	return s
 }
 
-// clean removes control and format characters, except the two joiners, and white space at both
-// ends.
+// clean removes control and format characters, except the zero-width joiner and
+// non-joiner, and white space at both ends.
 func (r *reader) clean(text string) string {
 	var kept []rune
 	for _, c := range text {

@@ -74,7 +74,7 @@ func TestBackfill(t *testing.T) {
 		"file:"+late)
 	wants(t, cmdline.Failed, `rows.csv:3: time "now": want a time such as`, "import", filepath.Join(dir, "rows.csv"),
 		"--store", "file:"+late)
-	wants(t, cmdline.Failed, "want a file .csv, .ndjson, .jsonl or .parquet", "import",
+	wants(t, cmdline.Failed, "want a .csv, .ndjson, .jsonl or .parquet file", "import",
 		filepath.Join(feeds, "twice", "feed.json"), "--store", "file:"+late)
 	done(t, "keys", "create", "--name", "n", "--store", "file:"+filepath.Join(dir, "new"))
 	wants(t, cmdline.Failed, "the store has no snapshot: build one first", "import", feeds, "--store",

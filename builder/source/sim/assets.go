@@ -135,12 +135,13 @@ func (a *asset) active() int {
 }
 
 const (
-	topCap = 19e11 * 100 // in cents: the market cap at the first place
+	topCap = 19e11 * 100 // in cents: the market cap at rank 1
 	maxCap = 1e13 * 100
 )
 
-// capOf returns a market cap, in cents, that is typical of a place. An invented asset has only a
-// fraction of it. Caps fall somewhat faster than 1/n with the place n, as real ones do.
+// capOf returns a market cap, in cents, that is typical of an asset at the given place (0 is
+// rank 1). An invented asset has only a fraction of it. Caps fall somewhat faster than 1/n with the
+// rank n, as real ones do.
 func capOf(place int) uint64 {
 	n := uint64(place + 1)
 	return topCap / n / uint64(bits.Len64(n))

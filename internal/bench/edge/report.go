@@ -8,7 +8,7 @@ import (
 )
 
 // method describes the measurement in the report.
-const method = `The server has one core, the load generator the other: %d keep-alive connections over loopback. µs are the processor time, user and system, of one
+const method = `The server has one core, the load generator the other: %d keep-alive connections over loopback. Figures in µs are the processor time, user and system, of one
 answer. The load alternates between the two sides of a row; ratios are medians of %d rounds. A page has 20 quotes: %s. Key check, limits, request ids,
 metrics and logging are on. Bare fasthttp sends the same bytes from a constant, nginx from a file in three ways; the best of these is used.
 

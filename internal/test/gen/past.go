@@ -44,7 +44,7 @@ func Pasts(moments int) *rapid.Generator[History] {
 				}
 				fmt.Fprintf(&directory, `{"key":"%d","name":"%[1]d","symbol":"%[1]d","slug":"%[1]d"}`+"\n", i)
 				if now[i] {
-					// Prices differ at every moment, so that each base can be recognized.
+					// Every moment has a different price, so that a test can tell which one a base is.
 					// The order of the market caps changes, too.
 					cap := fmt.Sprintf(`"%de%d"`, 1+(i*7+n)%assets*(n+1), scale)
 					if i%5 == 4 {

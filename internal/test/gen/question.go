@@ -93,7 +93,7 @@ func LongFilters(w *model.World) *rapid.Generator[model.Question] {
 		ids, slugs, symbols := w.Newest().Known(endpoint)
 		pairs := []string{"sort=" + d.encode(d.sort(endpoint))}
 		if endpoint == "exchanges" {
-			symbols = slugs // Exchanges share slugs.
+			symbols = slugs // Exchanges have no symbols, but several may have the same slug.
 			pairs = append(pairs, "slug="+d.csv(symbols, []string{"none"}, nil))
 		} else {
 			pairs = append(pairs, "symbol="+d.csv(symbols, []string{"crowd", "dup", "solo"}, nil))

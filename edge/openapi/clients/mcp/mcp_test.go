@@ -259,11 +259,11 @@ func TestCoverage(t *testing.T) {
 	}{
 		{"history", arguments{"window": "7d"}, ""},
 		{"history", arguments{"window": "max"}, ""},
-		{"history", arguments{"window": "30d"}, "begins at 2026-11-13T12:00:00Z"},
+		{"history", arguments{"window": "30d"}, "available from 2026-11-13T12:00:00Z"},
 		{"history", arguments{"kind": "candles", "interval": "1d", "from": "2026-01-01"},
-			"begins at 2026-11-13T00:00:00Z"},
+			"available from 2026-11-13T00:00:00Z"},
 		{"history", arguments{"kind": "candles", "interval": "1d", "from": "2026-11-13"}, ""},
-		{"history", arguments{"kind": "candles", "from": "2026-11-15", "to": "2026-11-16"}, "nothing is kept"},
+		{"history", arguments{"kind": "candles", "from": "2026-11-15", "to": "2026-11-16"}, "no prices are available"},
 		{"price_at", arguments{"time": []string{"2026-11-21T12:00:00Z"}}, ""},
 		{"price_at", arguments{"time": []string{"2026-11-21T12:00:00Z", "2009-01-03"}}, "whose price is null"},
 	} {

@@ -76,7 +76,7 @@ type (
 	quote struct {
 		marketdata.Market
 		Logo       *string  `json:"logo,omitempty"`
-		NotCovered []string `json:"not_covered,omitempty" jsonschema:"Windows that begin before since, the time of the first price that is kept: their percent_change is one since then."`
+		NotCovered []string `json:"not_covered,omitempty" jsonschema:"Windows that begin before since, the time of the first known price. Their percent_change is the change since that time."`
 	}
 	series struct {
 		ID       int64               `json:"id"`
@@ -220,9 +220,9 @@ func covered(a *answer[series], err error, from time.Time, interval time.Duratio
 			first = row.Candles[0].Time
 		}
 		if first.IsZero() {
-			a.remark("%s: nothing is kept for this time.", row.Name)
+			a.remark("%s: no prices are available for this time.", row.Name)
 		} else if !from.IsZero() && first.After(from.Add(interval)) {
-			a.remark("%s: not all of the time is covered. What is kept begins at %s.", row.Name, stamp(first))
+			a.remark("%s: not all of the time is covered. Prices are available from %s.", row.Name, stamp(first))
 		}
 	}
 	return a, nil
@@ -246,7 +246,7 @@ func (s *service) priceAt(ctx context.Context, in struct {
 	}
 	for _, row := range a.Items {
 		if slices.ContainsFunc(row.Prices, func(p marketdata.PriceAt) bool { return p.Price == nil }) {
-			a.remark("%s: nothing is kept for the times whose price is null. Do not take the price of another time.", row.Name)
+			a.remark("%s: no prices are available for the times whose price is null. Do not use the price of another time.", row.Name)
 		}
 	}
 	return a, nil

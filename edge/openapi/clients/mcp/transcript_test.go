@@ -19,7 +19,7 @@ const transcript = "TRANSCRIPT.md"
 // preface is the beginning of the transcript.
 const preface = `# Twenty-one questions
 
-What people ask, the call of a tool that an assistant makes of it, what the tool gives, and what the assistant can say. The market is simulated (` + "`sim:?assets=200&seed=1`" + `, the snapshot of 2026-11-21T12:00:00Z); ` + "`…`" + ` is where an answer is cut here. ` + "`go test -run TestTranscript -update`" + ` in this folder asks all of them and writes this page.
+For each question, this page shows the tool call that an assistant makes, the tool's answer, and what the assistant can reply. The market is simulated (` + "`sim:?assets=200&seed=1`" + `, the snapshot of 2026-11-21T12:00:00Z); ` + "`…`" + ` marks places where answers are shortened here. ` + "`go test -run TestTranscript -update`" + ` in this folder asks all questions and writes this page.
 `
 
 // questions contains the questions of one conversation. say is a template for the assistant's reply, which
@@ -27,11 +27,11 @@ What people ask, the call of a tool that an assistant makes of it, what the tool
 var questions = []struct{ question, tool, arguments, say string }{
 	{"What is bitcoin worth?", "quotes", `{"slug":["bitcoin"]}`,
 		`{{with item . 0}}{{.name}} is worth {{.price}} US dollars, {{index .percent_change "24h"}} % within 24 hours{{end}}, as of {{.snapshot}}. {{.notice.text}}.`},
-	{"I mean the asset with the symbol AI. Which are there?", "search", `{"words":"AI"}`,
+	{"I mean the asset with the symbol AI. Which ones are there?", "search", `{"words":"AI"}`,
 		`Several have this symbol: {{range .items}}{{if eq .symbol "AI"}}{{.name}} (id {{.id}}), {{end}}{{end}}so I need to know which one you mean.`},
 	{"The first one. What does it cost, in the same snapshot as before?", "quotes",
 		`{"id":[41],"snapshot":"2026-11-21T12:00:00Z"}`,
-		`{{with item . 0}}{{.name}} costs {{.price}} US dollars. Its change over {{index .not_covered 0}}, {{index .percent_change "1y"}} %, is one since {{.since}}, because no earlier price is kept.{{end}}`},
+		`{{with item . 0}}{{.name}} costs {{.price}} US dollars. Its {{index .not_covered 0}} change of {{index .percent_change "1y"}} % covers only the time since {{.since}}, because there is no earlier price.{{end}}`},
 	{"Which are the three largest?", "markets", `{"size":3}`,
 		`{{range .items}}{{.rank}}. {{.name}} ({{.market_cap}} US dollars) {{end}}of {{.total}} assets.`},
 	{"What rose most today?", "markets", `{"sort":"percent_change.24h","size":3}`,
