@@ -22,8 +22,6 @@ const $ = (id) => document.getElementById(id);
 const logoOrigins = document.querySelector("meta[name=logos]").content.split(" ");
 const lined = matchMedia("(min-width: 980px)"); // whether there is room for lines; board.css uses the same width
 
-// --- elements ---
-
 function element(tag, attributes, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes || {})) made.setAttribute(name, value);
@@ -36,8 +34,7 @@ const fee = (text) => exact(text, (text) => (text.startsWith("0") ? tiny(text) :
 const volume = (text) => exact(text === "0" ? null : text, money); // the API reports an unknown volume as 0
 const nothing = () => element("span", { title: "not known" }, "\u2013");
 
-// exact shows a decimal, shortened by shown, with all of it in a tooltip. If subscript digits count
-// zeros, screen readers get the decimal itself.
+// If subscript digits count zeros, screen readers get the decimal itself.
 function exact(text, shown) {
   if (text == null) return nothing();
   const short = shown(text);
@@ -67,8 +64,6 @@ function overWindow(quote, window, room) {
   made.classList.add("short");
   return made;
 }
-
-// --- the API ---
 
 class Problem extends Error {
   constructor(status, envelope, retryAfter) {
@@ -102,8 +97,6 @@ async function ask(path, parameters, at, signal) {
   const { result } = await response.json();
   return { result, headers: response.headers };
 }
-
-// --- what is shown ---
 
 // views contains the columns of each view. A column has a title, a name for screen readers (says), a function
 // that creates a row's cell, and a sort key if the API has one. Narrow windows hide the columns with a number
@@ -166,7 +159,6 @@ const listed = Object.keys(views).concat("favourites"); // views with their own 
 views.favourites = { ...views.assets, title: "Favourites" };
 views.coins = { ...views.assets, title: "Coins" }; // the coins of a category or chain
 
-// orders contains the sort orders of the tabs above a listing of assets.
 const orders = { All: views.assets.sort, Gainers: "percent_change.24h:desc", Losers: "percent_change.24h:asc", Volume: "volume:desc" };
 
 function changeOver(window) {
@@ -337,7 +329,6 @@ async function show(at, signal, quietly) {
   place = undefined;
 }
 
-// keepingFocus calls draw and then gives the focus back to the element that had it, if it still exists.
 function keepingFocus(draw) {
   const { id, dataset } = document.activeElement;
   const href = document.activeElement.getAttribute("href");
@@ -370,7 +361,6 @@ function why(problem) {
   return problem instanceof Problem ? problem.message : "The service cannot be reached.";
 }
 
-// note shows a line, and a button if the reader can do something about it.
 function note(...said) {
   $("problem").replaceChildren(...noted(...said));
   $("problem").hidden = false;
@@ -383,7 +373,6 @@ function noted(text, label, action) {
   return [text, " ", button];
 }
 
-// start shows the page from the newest snapshot, or asks for a key first.
 const start = () => (needsKey() ? askForKey() : load(""));
 
 const drawn = { table: "", detail: "" }; // what the two parts contain, hidden or not
@@ -413,7 +402,6 @@ function showWaiting(now) {
   turnOver(now);
 }
 
-// turnOver shows the parts of the page that the URL asks for, and hides the others.
 function turnOver(now) {
   $("board").hidden = Boolean(now.filter);
   $("detail").hidden = !now.filter;
@@ -544,7 +532,6 @@ function showListing(now, { result, prices, signal }, newer) {
   opened = "";
 }
 
-// showHead shows the parts of a listing that do not depend on its rows.
 function showHead(now) {
   const view = views[now.view];
   $("listing-title").textContent = $("table").caption.textContent = view.title;
@@ -623,8 +610,6 @@ function heading(column, now) {
   return th;
 }
 
-// --- news ---
-
 let shownPrices = new Map(); // by the ids of the assets
 let news = { text: "", until: 0 };
 
@@ -647,8 +632,6 @@ function tint(now, before) {
   if (is === was) return;
   now.classList.add("fresh", ...(priced && decimal.test(is) && decimal.test(was) ? [less(was, is) ? "rose" : "fell"] : []));
 }
-
-// --- time ---
 
 // setClock notes the server's time, because the clock of this machine may be wrong. It must not be called
 // with the headers of a cached answer, whose time is old.

@@ -38,8 +38,6 @@ function since(points, { step, length }, end) {
   return "since " + timeLabel(seconds(time), length > day ? day : hour);
 }
 
-// --- ticks ---
-
 const timeSteps = [600, 1800, hour, 2 * hour, 3 * hour, 6 * hour, 12 * hour, day, 2 * day, 7 * day, 14 * day];
 const month = 30 * day; // about a month
 
@@ -90,8 +88,6 @@ function amountLabels(amounts, step) {
   });
 }
 
-// --- drawings ---
-
 // strokes returns the path of points in a box. A stroke ends at each gap, and a single point is a dot. The
 // height of the box is at least a hundredth of the price, so that a price that hardly moves, such as the
 // price of a stablecoin, looks flat.
@@ -103,7 +99,6 @@ function strokes(points, step, from, to, width, height) {
   return xs.map((_, i) => (broken(xs, step, i) ? "M" : "L") + x(i) + "," + y(i) + (broken(xs, step, i) && broken(xs, step, i + 1) ? "h0" : "")).join("");
 }
 
-// line draws the points of the week that ends at end, without axes and controls.
 function line(box, points, end) {
   const make = (tag, attributes) => {
     const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -198,7 +193,6 @@ class Chart {
     return [plot.valToPos(this.data[0][index], "x"), plot.valToPos(this.data[1][index], "y")];
   }
 
-  // zoom shows the part between two times, if it has at least two points.
   zoom(from, to) {
     const [first, last] = this.whole;
     [from, to] = [Math.max(from, first), Math.min(to, last)];
@@ -309,7 +303,6 @@ function drawCandles(plot, step) {
   ctx.restore();
 }
 
-// drawBelow draws a column of candles in a box below a chart, as bars or as a line.
 function drawBelow(box, chart, candles, column, step, bars) {
   const axis = axisStyle(), { over } = chart.plot;
   const amounts = ({ scales: { y } }) => amountTicks(y.min, y.max, 3);

@@ -87,7 +87,6 @@ function showDetail(now, { row, quote, day, groups, coin, largest, signal }, new
   came = false;
 }
 
-// showParts shows, for each kind of page, everything besides the name.
 const showParts = {
   asset(asset, now, { quote, day, groups, coin }) {
     $("detail-head").firstChild.append(star(asset, "star"));
@@ -164,7 +163,6 @@ function between(points, now) {
   return element("span", { class: "between" }, exact(low, shown), element("i", { "aria-hidden": "true" }, mark), exact(high, shown));
 }
 
-// copier creates a button that copies text.
 function copier(text) {
   const button = element("button", { type: "button", class: "copy", "aria-label": "Copy " + text }, "Copy");
   button.addEventListener("click", async () => {

@@ -118,7 +118,6 @@ $("search").addEventListener("submit", (event) => {
   if (searching) opening = true;
   else if (found.length > 0) openFound(found[Math.max(active, 0)]);
 });
-// The key / moves to the search field, as on many sites.
 document.addEventListener("keydown", (event) => {
   if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || $("search").hidden || event.target.matches("input, select")) return;
   event.preventDefault();
