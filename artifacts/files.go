@@ -208,7 +208,7 @@ func ReadFile(ctx context.Context, r ObjectReader, ref Ref) ([]byte, error) {
 // that lists the sets, each set's list, and each chunk. It calls f several times for a chunk that
 // occurs several times. It skips lists whose digests are in seenLists, together with their chunks,
 // and adds the digests of the others to it; if seenLists is nil, it reads all lists. It continues
-// after a damaged list, and returns the first damage at the end.
+// after a damaged list, and at the end returns the error for the first one.
 func FileRefs(ctx context.Context, r ObjectReader, m *Manifest, seenLists map[Digest]bool, f func(Ref)) error {
 	if m.Files.Digest.IsZero() {
 		return nil

@@ -1,4 +1,4 @@
-// Package loadtest loads an HTTP service and measures it in a way that makes the figures trustworthy. In an
+// Package loadtest load-tests an HTTP service in a way that makes the figures trustworthy. In an
 // open loop, it measures latencies from when requests were due. It detects when the load tester itself was
 // the limit, and checks the answers under load. It generates realistic requests for the market-data API; for
 // any other service, it sends the requests of a targets file.

@@ -34,8 +34,8 @@ type Withdrawn struct {
 	// After is the time of the oldest snapshot that was published again. Only later changes count.
 	After time.Time `json:"after"`
 	// Through is the time of the newest withdrawn snapshot. A client that has this snapshot
-	// requests later changes, so the first snapshot after Through is the last one that repeats the
-	// withdrawn changes.
+	// requests only changes after it, so the first snapshot after Through must repeat the withdrawn
+	// changes. Later snapshots need not.
 	Through time.Time `json:"through"`
 	// Days are the views that contain the changes from withdrawn snapshots. They may also contain
 	// other changes.

@@ -116,8 +116,8 @@ type Noticed interface {
 // Source provides the state of the market.
 type Source interface {
 	// Files returns the feed's files for the moment t, or for the source's own present if t is
-	// zero. A folder has only one state and ignores t. All files belong to one moment for as long
-	// as they are used.
+	// zero. A folder has only one state and ignores t. The files are a consistent
+	// view of the feed at one moment, or reading them fails.
 	Files(ctx context.Context, t time.Time) (Files, error)
 	// String returns the name of the source for logs, without credentials.
 	String() string

@@ -254,7 +254,8 @@ func (r *restore) above(what string, backup, present, seen uint64) (uint64, erro
 // number returns the number with which a restored key set or change record continues. It starts
 // from the result of r.above. Edges may have seen higher numbers than both stores hold, either
 // after another restore or because the backup is old. So the result is at least the number that
-// would follow a lost one, as far as edges accept the jump.
+// a set or record would get now if there were none yet, but at most MaxJump/2 above the result of
+// r.above, so that edges accept the jump.
 func (r *restore) number(what string, backup, present artifacts.Numbered) (artifacts.Numbered, error) {
 	lost := artifacts.Numbered{}.Next(r.id, r.Now(), r.report.Sequence)
 	if backup.Number == 0 && present.Number == 0 {

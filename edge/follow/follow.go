@@ -164,7 +164,8 @@ func (c *Cells) check(key artifacts.Key, a *Answer) {
 	}
 }
 
-// checkCopy is like check, for the copy. A number that the edge has already taken counts as not modified.
+// checkCopy is like check, for a cell from the copy. If the edge has already taken a cell with the same
+// number, the cell counts as not modified.
 func (c *Cells) checkCopy(key artifacts.Key, known artifacts.Version, a *Answer) {
 	if a.Err != nil {
 		return

@@ -42,9 +42,10 @@ const (
 	maxMemory   = 4 << 30 // peak resident memory, at any size
 	maxObjects  = 2500    // objects put for one snapshot, at any size
 	maxManifest = 4 << 20 // bytes, at any size
-	maxHistory  = .15     // additional time that history takes, at the smallest size
-	maxPoints   = .25     // additional bytes that history writes
-	maxGrowth   = 1.5     // time per asset at the largest size, divided by the time at the smallest
+	// What history adds, as a fraction of a build without it: time at the smallest size, and bytes written.
+	maxHistory = .15
+	maxPoints  = .25
+	maxGrowth  = 1.5 // time per asset at the largest size, divided by the time at the smallest
 )
 
 // childEnv is an environment variable that makes this program run one stage. Its value is JSON.
@@ -325,7 +326,7 @@ func report(all []*figures, rounds int, file string) error {
 	}
 	small, large := all[0], all[len(all)-1]
 	beside := cmp.Or(large.beside, small)
-	// A large market has history for as many assets as the small one, so its history may not cost more.
+	// A large market has history for as many assets as the small one, so its history must not cost more.
 	mostTime, mostWritten := maxHistory*float64(beside.Plain.Wall.Milliseconds()),
 		maxPoints*float64(small.PlainBytes)/float64(small.Builds)
 	row("floor: decode the feed", "", ms(func(f *figures) took { return f.Decode }))

@@ -4,7 +4,7 @@ package process
 
 import "syscall"
 
-// Only Linux has Pdeathsig. Elsewhere the programs of a killed process keep running.
+// Most other systems lack Pdeathsig. There the programs of a killed process keep running.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // Only 127.0.0.1 works on every system.

@@ -11,7 +11,7 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// T is a test, or a check of rapid.
+// T is a test or a property check: a *testing.T, *testing.B or *rapid.T.
 type T interface {
 	must.TB
 	Cleanup(f func())

@@ -357,7 +357,7 @@ func TestErrors(t *testing.T) {
 		{s, "history", arguments{}, "name at least one asset"},
 		{s, "price_at", one, `missing properties: ["time"]`},
 		{s, "verify_proof", arguments{"id": 1}, "publishes no files"},
-		{s, "changes", arguments{"since": "2026-01-01"}, "no longer held. Ask again without since"},
+		{s, "changes", arguments{"since": "2026-01-01"}, "no longer kept. Ask again without since"},
 		{s, "changes", arguments{"snapshot": "2026-11-20T12:00:00Z"}, "Ask again without the argument snapshot"},
 		{s, "changes", arguments{"kind": []string{"new"}}, "any of: [added back"},
 		{at(t, s.base, "mdk_live_wrong"), "quotes", one, "the user must set MARKETDATA_KEY"},

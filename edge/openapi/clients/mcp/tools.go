@@ -262,11 +262,11 @@ func (s *service) changes(ctx context.Context, in struct {
 	got, err := s.client.Changes(ctx, marketdata.ChangesQuery{Since: time.Time(in.Since), Collection: in.Collection,
 		Kind: in.Kind, Page: in.Page, Size: in.Size, At: in.at()})
 	if errors.Is(err, marketdata.ErrSnapshotGone) && in.at().IsZero() {
-		return nil, errors.New("the changes since then are no longer held. Ask again without since for all that are held, and tell the user that what changed before them is not known")
+		return nil, errors.New("the changes since then are no longer kept. Ask again without since for all changes that are kept, and tell the user that earlier changes are not known")
 	}
 	a, err := ofPage(got, err, same[marketdata.Change])
 	if err == nil && got.Result.Since != nil && time.Time(in.Since).IsZero() {
-		a.remark("Changes are held since %s: what changed before is not known.", stamp(*got.Result.Since))
+		a.remark("Changes are known from %s on; earlier changes are not known.", stamp(*got.Result.Since))
 	}
 	return a, err
 }

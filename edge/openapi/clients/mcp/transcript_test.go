@@ -63,11 +63,11 @@ var questions = []struct{ question, tool, arguments, say string }{
 	{"Compare dogecoin with moondoge.", "quotes", `{"slug":["dogecoin","moondoge"]}`,
 		`{{with item . 0}}{{.name}} is worth {{.price}} US dollars.{{end}} There is no {{index .not_found.slug 0}} in this directory.`},
 	{"What did the ranking look like yesterday at noon?", "markets", `{"size":3,"snapshot":"2026-11-20T12:00:00Z"}`,
-		`The ranking of yesterday is no longer there; I can look up what single assets were worth then.`},
+		`Yesterday's ranking is no longer available, but I can look up what individual assets were worth at the time.`},
 	{"Can you prove the price of bitcoin?", "verify_proof", `{"id":1}`,
 		`{{index .remarks 0}} The file is {{(item . 0).file}} of {{.snapshot}}.`},
 	{"Which assets are new?", "changes", `{"collection":["assets"],"kind":["added","back"]}`,
-		`{{range .items}}{{.name}} ({{.symbol}}), which is listed since {{.time}}. {{end}}{{index .remarks 0}}`},
+		`{{range .items}}{{.name}} ({{.symbol}}), which has been listed since {{.time}}. {{end}}{{index .remarks 0}}`},
 	{"Sort the market by beauty.", "markets", `{"sort":"beauty"}`,
 		`I can sort by rank, market cap, volume, price and changes.`},
 }
