@@ -125,7 +125,7 @@ fuzz: ## each fuzz target of every package for FUZZ=3m
 
 ##@ Figures (on a machine that does nothing else; each writes a document)
 
-bench-edge: build ## what an answer costs, compared with bare fasthttp and nginx (some forty minutes); SHORT=1: in a minute or two, without nginx and the large market, and writes nothing
+bench-edge: build ## what an answer costs, compared with bare fasthttp and nginx (some forty minutes); SHORT=1: in ten to twenty minutes, without nginx and the large market, and writes nothing
 	@$(GO) build -o bin/bench-edge ./internal/bench/edge && bin/bench-edge $(if $(SHORT),--short --rounds 7,--out edge/BENCHMARKS.md && $(FIGURES))
 
 bench-builder: ## what a build costs at 20,000 and at 1,000,000 assets, compared with the bounds
