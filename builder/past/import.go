@@ -305,7 +305,7 @@ func (h *holding) held(id uint64) bool {
 	return false
 }
 
-// moment returns an asset's figures at this time, or nil if it has none.
+// moment returns an asset's figures at the time of h, or nil if it has none.
 func (h *holding) moment(id uint64) []byte {
 	if r := h.row(artifacts.TenMinutes, id); r != nil {
 		return r.moments[h.at[artifacts.TenMinutes]]

@@ -170,8 +170,8 @@ func Mendable(err error) error {
 	return fmt.Errorf("%w; run builder repair", err)
 }
 
-// Mark records in the store's identity that the store has the small object with the given key. So a
-// loss of this object is noticed.
+// Mark records in the store's identity that the store has the small object with the given key, so
+// that a later loss of the object is noticed.
 func Mark(ctx context.Context, s artifacts.Store, key artifacts.Key) error {
 	for try := 1; ; try++ {
 		id, version, err := readIdentity(ctx, s)

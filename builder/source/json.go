@@ -52,8 +52,8 @@ type object struct {
 	needed int      // the number of required fields, which come first in names; see row
 	names  []string // in the order in which rows usually have them
 	values [][]byte // raw JSON by name; nil if absent or null
-	// unknown are the members with other names, including those of nested objects. They are valid
-	// for as long as values.
+	// unknown are the members with other names, including those of nested objects. They remain
+	// valid only as long as the elements of values do.
 	unknown []member
 	scanner scanner
 }

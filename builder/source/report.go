@@ -6,8 +6,8 @@ import "unicode/utf8"
 // counted but not listed.
 const maxRejections = 100
 
-// At most a tenth of ReadOptions.Listed warnings of one kind are listed, or minExamples warnings if
-// that is more.
+// minExamples is the least value of the limit on listed warnings of one kind. The limit is a tenth of
+// ReadOptions.Listed, or minExamples if that is more.
 const minExamples = 3
 
 // Report says how many of a feed's rows Read accepted, and why it rejected the others.

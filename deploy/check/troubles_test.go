@@ -592,6 +592,6 @@ var troubles = []trouble{
 			return nil
 		},
 		alerts: []string{"BuilderSlow"},
-		pages:  map[string]string{"BuilderSlow": `\*read\* the feed`},
+		pages:  map[string]string{"BuilderSlow": `\*read\*, the feed`},
 	},
 }

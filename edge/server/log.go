@@ -25,7 +25,7 @@ type Observation struct {
 	Duration time.Duration
 	// KeyID is the id of the API key, or "" if the request had no valid key.
 	KeyID string
-	// Conn is the number of the connection. It is used to distribute counters.
+	// Conn is the number of the connection. It selects the shard of a counter that is updated.
 	Conn uint64
 }
 

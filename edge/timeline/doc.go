@@ -15,7 +15,7 @@
 //	                           newest sequence, another manifest          error: refused
 //	                           lower sequence of the same store           error: refused
 //	                           anything else                              Fetch
-//	fetching begins            there is no snapshot yet                   no deadline: it waits for no object
+//	fetching begins            there is no snapshot yet                   no deadline: it need not wait for objects
 //	  (Fetching)               otherwise                                  a deadline, Budget after the first try
 //	objects fetched            none is missing                            Accept
 //	  (Fetched)                one was damaged or missing in the store    Retry, with a new budget
@@ -34,7 +34,7 @@
 //	  (Pin)                    retained by the current one                load it
 //	                           not a multiple of artifacts.Step           ErrUneven
 //	                           before the current one, or withdrawn       ErrGone
-//	                           over 12 min past the clock and the newest  ErrAhead
+//	                           over 12 min after clock and newest         ErrAhead
 //	                           the store never answered                   ErrUnknown
 //	                           otherwise                                  ErrLater: it may arrive
 //	retained snapshot loaded   still retained, and not loaded yet         keep it

@@ -67,7 +67,8 @@ const (
 	Block                    // the call is not applied, and blocks until its context is done
 )
 
-// Hook decides about a call before it is made. Concurrent calls call it concurrently. It may block.
+// Hook decides the outcome of a store operation before it is performed. It may be called concurrently,
+// and it may block.
 type Hook func(Op) Decision
 
 // Store wraps a store. It is safe for concurrent use.

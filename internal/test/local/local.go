@@ -148,8 +148,8 @@ func (m *Machine) BuildPast(ctx context.Context, source string, endTime time.Tim
 
 // built reports whether the store has a snapshot.
 func (m *Machine) built(ctx context.Context) (bool, error) {
-	// A folder that does not exist yet counts as an empty store. Do not run "builder change" on it,
-	// because that does not create the folder.
+	// A folder that does not exist yet counts as an empty store. "builder change" would
+	// fail on it, since that does not create the folder.
 	if dir, inFolder := strings.CutPrefix(m.Store, "file:"); inFolder {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 			return false, nil

@@ -1,4 +1,4 @@
-// Command loadtest loads an HTTP service, measures it, and checks its answers.
+// Command loadtest load-tests an HTTP service: it sends requests, measures the answers, and checks them.
 package main
 
 import (

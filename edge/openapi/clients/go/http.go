@@ -22,7 +22,7 @@ import (
 const (
 	maxBody = 16 << 20         // bytes of an answer; a page of 100 rows is much smaller
 	silence = 45 * time.Second // after which an event stream counts as dead; a live one sends a line every 15 s
-	alive   = 10 * time.Second // after which any line, even without an event, shows that a stream works
+	alive   = 10 * time.Second // a stream that still receives lines at this age works, even without an event
 	spread  = 3 * time.Second  // over which clients spread their requests after an event
 	backoff = time.Second      // the longest wait before the second attempt; 3 retries survive an outage of 3 s
 )
