@@ -121,7 +121,7 @@ func read(t *testing.T, r *Reader, first, second state) {
 }
 
 // TestStatus checks that the second store is active while any cell was last read from it, and that
-// the reason is that of the most important such cell.
+// Status returns the reason why the most important such cell was read there.
 func TestStatus(t *testing.T) {
 	r := New(Config{First: made(t, whole), Second: made(t, whole)})
 	for _, step := range []struct {

@@ -52,8 +52,9 @@ func signedBy(r *http.Request) string {
 // the call's result, whichever error the store returns for the old credentials.
 func TestRotation(t *testing.T) {
 	_, write := credentialsFile(t)
-	// try makes a call whose request number at is refused, because the key was rotated in the
-	// meantime. It returns the call's result and the number of requests.
+	// try makes a call. The server refuses one request of the call, because the key was rotated in
+	// the meantime; at is the number of this request. try returns the call's result and the number
+	// of requests.
 	try := func(name string, at int, code string) (got string, requests int) {
 		f := &fake{file: true, page: 2}
 		s := f.open(t)

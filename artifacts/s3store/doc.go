@@ -55,8 +55,8 @@
 // applied but its answer was lost, a retry would be refused because of the write's own success.
 // (MinIO's client tries ten times by default.) Package retry repeats failed calls, except after the
 // errors that package refusal lists, and after 4xx answers to writes other than 408, 409 and 429.
-// Connecting, the TLS handshake, waiting for an answer and every pause in a transfer have time
-// limits, which are five seconds for most reads. The limit of a whole call is its context.
+// Time limits apply to connecting, to the TLS handshake, to waiting for an answer and to every pause in
+// a transfer. For most reads, they are five seconds. The caller's context limits the whole call.
 //
 // # On the wire
 //

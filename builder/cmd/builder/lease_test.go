@@ -113,7 +113,7 @@ func (p *runProcess) saw(line, part string) bool {
 	return strings.Contains(line, part)
 }
 
-// until reads the log up to a line that contains part. It fails the test if there is none.
+// until reads the log up to the first line that contains part. If no line contains it, the test fails.
 func (p *runProcess) until(t *testing.T, part string) {
 	t.Helper()
 	if !p.reach(part) {

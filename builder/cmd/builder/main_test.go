@@ -304,7 +304,7 @@ func TestGuardedByHand(t *testing.T) {
 	done(t, append([]string{"build", "--source", simulated, "--time", at(artifacts.Step)}, store...)...)
 	last := headOf(t, root).Manifest.Time
 	done(t, "feed", "--source", simulated, "--time", at(9*time.Minute), "--out", feed)
-	head := filepath.Join(feed, "feed.json") // its time is that of a mark
+	head := filepath.Join(feed, "feed.json") // it has the time of a mark; the test needs an unrounded one
 	ok(t, os.WriteFile(head, regexp.MustCompile(`"time": *"[^"]*"`).ReplaceAll(must.Get(os.ReadFile(head))(t),
 		[]byte(`"time":"`+at(9*time.Minute)+`"`)), 0o600))
 	quotes := filepath.Join(feed, "quotes.ndjson")

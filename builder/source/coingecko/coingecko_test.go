@@ -237,8 +237,8 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// TestMembersAreKept checks that the members of a few categories are requested at a time, and that
-// they are kept, with a cache even across processes.
+// TestMembersAreKept checks that the source requests the members of only a few categories at a time,
+// and that it keeps them, even across processes if it has a cache.
 func TestMembersAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := sampleProvider(t)
